@@ -17,7 +17,7 @@ from itertools import pairwise
 import orjson
 from pydantic_core import from_json
 
-from streamtools.stages.moments import Moments
+from streamtools.stages.preview import Moments
 
 from .measure import Figure, best_of, show
 from .workloads import arguments, pieces

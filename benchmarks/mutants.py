@@ -55,7 +55,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/tools/test_namespaces.py",
         "tests/dispatch/test_dispatch.py",
     ),
-    "streamtools/dispatch/scheduler.py": (
+    "streamtools/dispatch/pool.py": (
         "tests/dispatch/test_scheduler.py",
         "tests/dispatch/test_conflicts.py",
         "tests/dispatch/test_cancel_one.py",
@@ -83,7 +83,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/telemetry/test_questions.py",
         "tests/dispatch/test_store.py",
     ),
-    "streamtools/dispatch/claims.py": (
+    "streamtools/dispatch/store.py": (
         "tests/dispatch/test_run_once.py",
         "tests/dispatch/test_store.py",
         "tests/dispatch/test_calls_once.py",

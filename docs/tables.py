@@ -18,7 +18,7 @@ from pathlib import Path
 from streamtools import exports
 from streamtools.parts import COUNTS, RUN_OUTCOMES, WAITS
 from streamtools.stages import DIALECTS
-from streamtools.stages.text.models import FAMILIES
+from streamtools.stages.text.dialects import FAMILIES
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import Tolerance
 

@@ -262,7 +262,7 @@ NO_MOMENT: Moment = (None, None)
 
 
 class Preview:
-    """A growing JSON text, as its deltas read it. See `streamtools.stages.moments`."""
+    """A growing JSON text, as its deltas read it. See `streamtools.stages.preview`."""
 
     __slots__ = ()
 

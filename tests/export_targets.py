@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamtools.exports import targets
-from streamtools.tools.formats import find
+from streamtools.tools.entries import find
 
 EVERY = [*targets(), *(f"{target}.strict" for target in targets(strict=True))]
 IN_OPENAPI = ("gemini.parameters", "gemini.parameters.strict", "gemini.live")

@@ -198,7 +198,7 @@ OPENS_GROUPS = {
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing.checks": "checks that run calls side by side",
-    "streamtools.view.live": "a response of its own, that ends when its reader goes",
+    "streamtools.view.page": "a response of its own, that ends when its reader goes",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }
 
@@ -398,7 +398,7 @@ BROKEN = [
     (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.anthropic import decode"),
     (strangers_meet_in_events_only, "streamtools.stages", "def f():\n    from ..framing import sse"),
     (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.tool_format import ToolFormat"),
-    (strangers_meet_in_events_only, "streamtools.tools.formats", "from ..wires.anthropic import WIRE"),
+    (strangers_meet_in_events_only, "streamtools.tools.entries", "from ..wires.anthropic import WIRE"),
     (is_sans_io_below_the_line, "streamtools.framing.sse", "import time"),
     (is_sans_io_below_the_line, "streamtools.decode.decoder", "from anyio.abc import TaskGroup"),
     (is_sans_io_below_the_line, "streamtools.stages.arguments", "def f():\n    import logging"),
@@ -456,7 +456,7 @@ KEPT = [
     ),
     (
         strangers_meet_in_events_only,
-        "streamtools.tools.formats",
+        "streamtools.tools.entries",
         "from ..wires import Wire, known\nfrom ..wires.tool_format import ToolFormat",
     ),
     (is_sans_io_below_the_line, "streamtools.pipelines.block", "import anyio, time\nasync def f(): ..."),

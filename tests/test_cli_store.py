@@ -15,9 +15,8 @@ import anyio
 import pytest
 
 from streamtools.cli import main
-from streamtools.dispatch.claims import recorded_value
 from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
-from streamtools.dispatch.store import StillRunning
+from streamtools.dispatch.store import StillRunning, recorded_value
 from streamtools.errors import ToolError
 
 FILE, ODD = "calls.sqlite3", "order:\x1b[2J\n:東京"

@@ -47,9 +47,9 @@ ROWS = {  # what is added to the copy's vocabularies: one word, or one row, each
 }
 MAKERS = {  # code that comes to the new words, so that a run has them; and waits that are too short to be shown
     "dispatch/endings.py": [('return Ending("failed", error, again', 'return Ending("throttled", error, again')],
-    "dispatch/scheduler.py": [('return "limit" if ', 'return "quota" if ')],
-    "telemetry/call_spans.py": [("SHORTEST_WAIT_S = 0.001", "SHORTEST_WAIT_S = 0.0")],
-    "view/waits.py": [("SHORTEST_S = 0.005", "SHORTEST_S = 0.0")],
+    "dispatch/pool.py": [('return "limit" if ', 'return "quota" if ')],
+    "telemetry/tracing.py": [("SHORTEST_WAIT_S = 0.001", "SHORTEST_WAIT_S = 0.0")],
+    "view/picture.py": [("SHORTEST_S = 0.005", "SHORTEST_S = 0.0")],
     "wires/openai_chat/facts.py": [
         (
             '    "output_tokens": ("completion_tokens",),\n',

@@ -15,7 +15,7 @@ from ..errors import ExportError, StreamToolsError, ToolDefinitionError
 from ..exports import Exported, diff, export, parts, targets
 from ..text import printable
 from ..tools import Tool, tool
-from ..tools.formats import STRICT, short_names
+from ..tools.entries import STRICT, short_names
 from .common import FAILED, UsageError, add_command, listed
 
 __all__ = ["add", "load_tools"]

@@ -23,8 +23,7 @@ from ..wires import Wire, WireDecoder, detect, find
 from ..wires.fields import beside_error
 from ..wires.plain import GrowingPart, PlainPath
 from ..wires.reading import malformed, named_error, provider_error
-from .answers import payloads_of, rewritten
-from .body import Body, tolerant_json, unknown_wire, weighed, wrapped
+from .body import Body, payloads_of, rewritten, tolerant_json, unknown_wire, weighed, wrapped
 
 if TYPE_CHECKING:
     from ..stages import OutputType

@@ -11,8 +11,7 @@ from ..stages import DEFAULT, OutputType, StageList
 from ..tools import AnyTools, Toolset
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire
-from .answers import as_items
-from .body import SLICE_BYTES, slices
+from .body import SLICE_BYTES, as_items, slices
 from .continuing import settled
 from .decoder import StreamDecoder
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from ..on_demand import names
 from .approval import Approver, Decision, Deny, Verdict
-from .calls import Calls
 from .options import DispatchOptions, StartPolicy
 from .pool import CallPool
+from .transitions import Calls
 
 if TYPE_CHECKING:
     from .store import IdempotencyStore, MemoryStore

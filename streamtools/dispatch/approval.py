@@ -16,7 +16,7 @@ from anyio.lowlevel import EventLoopToken
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
 from ..event_loop import is_cancelled, is_here
 from ..events import ApprovalRequested
-from .call import Call, Ending
+from .states import Call, Ending
 
 __all__ = [
     "Approver",

@@ -35,19 +35,15 @@ from ..limits import Limits
 from ..parts import OUTCOMES, FailedAttempt
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, Toolset
-from .call import Call, Ending, Host, late_warning, reports_of
-from .driven import driven
-from .endings import as_read, cancelled, failure
+from .endings import ValueEndings, as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
-from .here import judged, run_here
+from .in_process import driven, judged, run_here
 from .options import DispatchOptions
 from .pool import CallPool
-from .states import Input
-from .value_endings import ValueEndings
-from .waits import begin_wait
+from .states import Call, Ending, Host, Input, begin_wait, late_warning, reports_of
 
 if TYPE_CHECKING:
-    from .claims import CallClaim
+    from .store import CallClaim
 
 __all__ = ["Attempts"]
 
@@ -212,7 +208,7 @@ class _Attempt:
         self._check()
         store = attempts.options.store
         if store is not None and call.claim is None and (self.tool.effect == "once" or call.gated):
-            from .claims import CallClaim  # most calls are in no store
+            from .store import CallClaim  # most calls are in no store
 
             await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call)))
         self.begun = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..tools import Toolset
 from ..tools.callables import takes
-from ..tools.middleware import Around, is_around
+from ..tools.options import Around, is_around
 from .approval import Approver
 from .executor import Executor
 

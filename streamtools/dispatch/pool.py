@@ -1,8 +1,43 @@
-"""The places of the calls of one pipeline, or of several that share them: limits, conflicts, threads."""
+"""The places of the calls of one pipeline, or of several that share them: limits, conflicts, threads.
+
+Decides which calls may run now, by limits, conflicts, barriers and fairness; without a clock, a task or a lock.
+
+    scheduler = Scheduler(max_running=16)
+    scheduler.add(job)          places a job, in the order of the calls, as soon as its call is known
+    scheduler.release(job)      lets a job run when its turn comes; returns the jobs that start now
+    scheduler.finish(job)       drops a job that is over or will never run; returns the jobs that start now
+
+Rules, each by itself enough to make a job wait:
+
+* **Limits.** At most `max_running` jobs run, and at most `Job.tool_limit` of one tool.
+* **Conflicts.** Jobs with one `key` run one at a time; readers (`shared`) of a key run side by side. Jobs of one owner
+  do so in the order in which they were added: a job that is not released yet keeps its place before the younger ones of
+  its owner. Such a job holds up nobody else: among owners, a key's order is that of the releases.
+* **Barriers.** An `exclusive` job runs alone: as soon as its key is its own, no younger job starts before it.
+* **Fairness.** Owners take turns; of one owner the oldest job that may run goes first. A job that waits for its tool or
+  its key holds up nobody else.
+
+Theory of operation. A job *enters* its key's line when it is released and no older job of its owner, with which it
+conflicts, is still outside. It is *admitted* when those before it in that line are over; released and admitted, it is
+*ready*. Ready jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that
+have none. Each group keeps its lines in a heap by the turn of their owner. An owner that arrives, or has been served,
+gets the last turn; this makes entries of the heap stale, and they are corrected when they come to its top. So an event
+costs the number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier is
+rare, and looks once at all ready jobs: those older than itself go before it, by age.
+
+No job starves: an owner waits for those before it, each once; a barrier waits for older jobs, which are finite in
+number; and a job that is not released holds up its own key and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal, TypeAlias
 
 from anyio import CapacityLimiter
 from anyio.lowlevel import current_token
@@ -10,9 +45,8 @@ from anyio.lowlevel import current_token
 from ..errors import LocalProtocolError
 from ..limits import Limits
 from ..parts import WaitReason
-from .scheduler import Job, Scheduler
 
-__all__ = ["CallPool"]
+__all__ = ["CallPool", "Job", "Scheduler"]
 
 
 class CallPool:
@@ -90,3 +124,322 @@ class CallPool:
     def _start(self, jobs: list[Job]) -> None:
         for job in jobs:
             self._starts.pop(job)()
+
+
+# -- scheduler ---------------------------------------------------------------------------------------------------------
+
+
+_age = attrgetter("number")
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One call as the scheduler sees it."""
+
+    tool: str
+    owner: Hashable = None
+    """The owner of the call: owners take turns."""
+    key: Hashable | None = None
+    """The thing that the call works on; None conflicts with nothing."""
+    shared: bool = False
+    """True if the call only reads the thing that `key` names."""
+    exclusive: bool = False
+    tool_limit: int | None = None
+    """How many jobs of this tool may run at once."""
+    number: int = field(default=-1, init=False)
+    """The job's age: the smaller, the older."""
+    state: Literal["new", "held", "waiting", "running", "over"] = field(default="new", init=False)
+    entered: bool = field(default=False, init=False)
+    """True once the job stands in its key's line, or is past it."""
+    admitted: bool = field(default=False, init=False)
+    """True once no job before this one in its key's line stands in its way."""
+
+
+_Group: TypeAlias = "tuple[str, int] | None"
+
+
+def _group_of(job: Job) -> _Group:
+    return None if job.tool_limit is None else (job.tool, job.tool_limit)
+
+
+@dataclass(slots=True, eq=False)
+class _Owner:
+    """An owner of jobs that are ready."""
+
+    name: Hashable
+    turn: int
+    lines: dict[_Group, _Line] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """The ready jobs of one owner in one group, by age; never empty."""
+
+    owner: _Owner
+    jobs: list[Job] = field(default_factory=list)
+    entry: int = -1  # the number of its entry in the group's heap; its other entries are stale
+
+
+class _Heap:
+    """The lines of one group, by their owners' turns."""
+
+    __slots__ = ("_entries", "_next_entry", "lines")
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._entries: list[tuple[int, int, int, _Line]] = []  # turn, age of the line's first job, number of the entry
+        self._next_entry = 0
+
+    def push(self, line: _Line) -> None:
+        line.entry = self._next_entry
+        self._next_entry += 1
+        heapq.heappush(self._entries, (line.owner.turn, line.jobs[0].number, line.entry, line))
+        if len(self._entries) > 2 * self.lines + 64:
+            self._entries = [entry for entry in self._entries if entry[2] == entry[3].entry]
+            heapq.heapify(self._entries)
+
+    def first(self) -> tuple[int, int, Job]:
+        """Returns turn and age of the next job, and the job. There is one: a heap without lines is dropped."""
+        while True:
+            turn, number, entry, line = self._entries[0]
+            if entry == line.entry:
+                job = line.jobs[0]
+                if (turn, number) == (line.owner.turn, job.number):
+                    return turn, number, job
+                heapq.heappop(self._entries)
+                self.push(line)
+            else:
+                heapq.heappop(self._entries)
+
+
+@dataclass(slots=True, eq=False)
+class _Key:
+    """The jobs that work on one thing, in their order."""
+
+    admitted: int = 0
+    writing: bool = False  # the admitted job is no reader
+    waiting: deque[Job] = field(default_factory=deque)
+
+    def admit(self) -> list[Job]:
+        """Admits the jobs whose turn at the key has come, and returns them."""
+        found: list[Job] = []
+        while self.waiting and not self.writing and (self.waiting[0].shared or not self.admitted):
+            job = self.waiting.popleft()
+            job.admitted = True
+            self.admitted += 1
+            self.writing = not job.shared
+            found.append(job)
+        return found
+
+
+class Scheduler:
+    """Decides which calls may run now, at most `max_running` at once; starts none."""
+
+    def __init__(self, max_running: int) -> None:
+        self.max_running = max_running
+        self.running = 0
+        """How many jobs run."""
+        self.alive = 0
+        """How many jobs were added and are not over."""
+        self._next_number = 0
+        self._next_turn = 0
+        self._alone: Job | None = None  # the exclusive job that runs
+        self._by_tool: Counter[str] = Counter()  # how many jobs of each tool run
+        self._keys: dict[Hashable, _Key] = {}
+        self._outside: dict[tuple[Hashable, Hashable], list[Job]] = {}  # by owner and key: not in the key's line yet
+        self._owners: dict[Hashable, _Owner] = {}  # those with ready jobs
+        self._heaps: dict[_Group, _Heap] = {}
+        self._barriers: list[Job] = []  # ready exclusive jobs, by age; they stand in no line
+        self._older: dict[_Group, list[tuple[int, Job]]] = {}  # while there is a barrier: ready jobs by age
+
+    def add(self, job: Job) -> None:
+        """Gives a job its place in the order; `release` lets the job run."""
+        job.number, job.state = self._next_number, "held"
+        self._next_number += 1
+        self.alive += 1
+        if job.key is None:
+            job.admitted = True
+        else:
+            self._outside.setdefault((job.owner, job.key), []).append(job)
+
+    def release(self, job: Job) -> list[Job]:
+        """Lets a job run when its turn comes. Returns the jobs that start now, perhaps this one among them."""
+        if job.state != "held":
+            return []
+        job.state = "waiting"
+        if job.key is not None:
+            self._enter(job.owner, job.key)
+            return self._start()
+        if not self._heaps and not self._barriers and not job.exclusive and self._may_run(job):
+            self._run(job)  # nobody waits: the path below would do the same at ten times the cost
+            return [job]
+        self._ready(job)
+        return self._start()
+
+    def holds_up(self, job: Job) -> WaitReason:
+        """Returns what a job that was released waits for: what stands first in its way."""
+        if not job.admitted:
+            return "key"
+        if job.exclusive or self._alone is not None or self._barriers:
+            return "exclusive"
+        return "limit" if self._has_room(_group_of(job)) else "tool_limit"
+
+    def finish(self, job: Job) -> list[Job]:
+        """Drops a job that is over, or was given up before it ran. Returns the jobs that start now."""
+        if job.state in ("new", "over"):
+            return []
+        if job.state == "running":
+            self._stopped(job)
+        elif job.state == "waiting" and job.admitted:
+            self._take(job)
+        job.state = "over"
+        self.alive -= 1
+        if job.key is not None:
+            self._leave(job, job.key)
+        return self._start()
+
+    # -- places --
+
+    def _stopped(self, job: Job) -> None:
+        self.running -= 1
+        self._by_tool[job.tool] -= 1
+        if not self._by_tool[job.tool]:
+            del self._by_tool[job.tool]
+        if self._alone is job:
+            self._alone = None
+
+    def _enter(self, owner: Hashable, name: Hashable) -> None:
+        """Lets an owner's released jobs into the line of their key, unless an older one holds them up."""
+        key, left = self._keys.setdefault(name, _Key()), list[Job]()
+        writer_left = False
+        for job in self._outside.pop((owner, name), ()):
+            if job.state == "waiting" and not (writer_left if job.shared else left):
+                job.entered = True
+                key.waiting.append(job)
+            else:
+                left.append(job)
+                writer_left |= not job.shared
+        if left:
+            self._outside[owner, name] = left
+        self._admit(name, key)
+
+    def _leave(self, job: Job, name: Hashable) -> None:
+        """Removes a job from its key's line, or from before it, and admits the next."""
+        if not job.entered:
+            self._outside[job.owner, name].remove(job)
+            self._enter(job.owner, name)
+        else:
+            key = self._keys[name]
+            if job.admitted:
+                key.admitted -= 1
+                key.writing = False
+            else:
+                key.waiting.remove(job)
+            self._admit(name, key)
+
+    def _admit(self, name: Hashable, key: _Key) -> None:
+        for job in key.admit():
+            self._ready(job)
+        if not key.admitted and not key.waiting:
+            del self._keys[name]
+
+    def _ready(self, job: Job) -> None:
+        """Makes a job ready: only limits, barriers and the turns of others still stand in its way."""
+        if job.exclusive:
+            if not self._barriers:
+                self._look_back()
+            insort(self._barriers, job, key=_age)
+            return
+        owner = self._owners.get(job.owner)
+        if owner is None:
+            owner = self._owners[job.owner] = _Owner(job.owner, self._turn())
+        group = _group_of(job)
+        heap = self._heaps.setdefault(group, _Heap())
+        line = owner.lines.get(group)
+        if line is None:
+            line = owner.lines[group] = _Line(owner)
+            heap.lines += 1
+        insort(line.jobs, job, key=_age)
+        if line.jobs[0] is job:
+            heap.push(line)
+        if self._barriers:
+            heapq.heappush(self._older.setdefault(group, []), (job.number, job))
+
+    def _take(self, job: Job) -> None:
+        """Removes a job from the ready ones."""
+        if job.exclusive:
+            self._barriers.remove(job)
+            if self._barriers:
+                self._look_back()
+            return
+        group = _group_of(job)
+        owner = self._owners[job.owner]
+        line = owner.lines[group]
+        line.jobs.remove(job)
+        if line.jobs:
+            return
+        line.entry = -1
+        del owner.lines[group]
+        if not owner.lines:
+            del self._owners[job.owner]
+        heap = self._heaps[group]
+        heap.lines -= 1
+        if not heap.lines:
+            del self._heaps[group]
+
+    def _turn(self) -> int:
+        """Returns a turn that comes after all others."""
+        self._next_turn += 1
+        return self._next_turn
+
+    # -- who is next --
+
+    def _start(self) -> list[Job]:
+        started: list[Job] = []
+        while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
+            self._take(job)
+            if (owner := self._owners.get(job.owner)) is not None:
+                owner.turn = self._turn()
+            self._run(job)
+            started.append(job)
+        return started
+
+    def _may_run(self, job: Job) -> bool:
+        return self.running < self.max_running and self._alone is None and self._has_room(_group_of(job))
+
+    def _run(self, job: Job) -> None:
+        job.state = "running"
+        self.running += 1
+        self._by_tool[job.tool] += 1
+        if job.exclusive:
+            self._alone = job
+
+    def _next(self) -> Job | None:
+        if self._barriers:
+            return self._next_by_age(self._barriers[0])
+        best = min((heap.first() for group, heap in self._heaps.items() if self._has_room(group)), default=None)
+        return None if best is None else best[2]
+
+    def _next_by_age(self, barrier: Job) -> Job | None:
+        """Returns the oldest ready job that has room, if older than the barrier; else the barrier once nothing runs."""
+        best: Job | None = None
+        for group, jobs in self._older.items():
+            while jobs and jobs[0][1].state != "waiting":
+                heapq.heappop(jobs)
+            if jobs and self._has_room(group) and (best is None or jobs[0][0] < best.number):
+                best = jobs[0][1]
+        if best is not None and best.number < barrier.number:
+            return best
+        return None if self.running else barrier
+
+    def _has_room(self, group: _Group) -> bool:
+        return group is None or self._by_tool[group[0]] < group[1]
+
+    def _look_back(self) -> None:
+        """Orders all ready jobs by age, since a barrier has come, or another one is now the first."""
+        self._older = {}
+        for owner in self._owners.values():
+            for group, line in owner.lines.items():
+                self._older.setdefault(group, []).extend((job.number, job) for job in line.jobs)
+        for jobs in self._older.values():
+            heapq.heapify(jobs)

@@ -6,14 +6,49 @@ An *input* is a thing that happens to a call. The row of a state and an input na
 their order: `Moves` carries them out, and nothing else does. A pair without a row changes nothing. The state is written
 first, so that an observer that decides or cancels in the middle of a row finds the call in its new state; the rest of
 the row is void then.
+
+One call as the dispatcher sees it, the step and the run that it belongs to, and the Observation made of it.
+
+Notes what a call waits for before it runs, and how long, from the states that it is moved along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+import hashlib
+import json
+import math
+import time
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["OPEN", "TRANSITIONS", "Effect", "Input", "Row", "State", "advance"]
+import anyio
+import orjson
+from anyio import CancelScope
+from anyio.lowlevel import current_token
+
+from ..content import ToolResult
+from ..errors import ToolError
+from ..event_loop import call_soon
+from ..events import Event, Observation, StreamWarning, ToolProgress
+from ..parts import WAITS, FailedAttempt, Outcome, ToolCall, Wait, WaitReason
+from ..text import one_line
+from ..tools import LARGE_CHARS, Bound, Tool
+from .pool import Job
+from .timers import Timer
+
+if TYPE_CHECKING:
+    from .store import CallClaim
+
+__all__ = [
+    "Call", "Effect", "Ending", "Host", "Input", "Mention", "OPEN", "Row", "RunCounts", "State", "TRANSITIONS",
+    "advance", "begin_wait", "end_wait", "late_warning", "note_move", "reports_of",
+]  # fmt: skip
+
 
 State: TypeAlias = Literal[
     "announced",  # its text streams
@@ -144,3 +179,260 @@ def advance(call: HasState, happened: Input) -> tuple[Effect, ...]:
         return ()
     call.state = row.state
     return row.effects
+
+
+# -- call --------------------------------------------------------------------------------------------------------------
+
+
+_KEPT = 10_000  # the latest different calls are remembered; 16 bytes each
+
+
+class Mention(Protocol):
+    """Anything that names a call: a `ToolCall`, or an event about one."""
+
+    @property
+    def call_id(self) -> str:
+        """The call's id."""
+        ...
+
+
+class Host(Protocol):
+    """The step that calls belong to."""
+
+    run_id: str
+    """The run's id."""
+    number: int
+    """The step's number in its run."""
+    ended: bool
+    """True once nothing more may be emitted."""
+    counts: RunCounts
+    """The run's counts of its calls."""
+
+    @property
+    def behind(self) -> int:
+        """The number of events that the slowest of the consumers that the stream waits for has still to take."""
+        ...
+
+    def emit(self, event: Event) -> None:
+        """Numbers an event and passes it to everybody. Never waits."""
+        ...
+
+    def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
+        """Returns the observers' context managers for a tool's body."""
+        ...
+
+
+@dataclass(slots=True)
+class Ending:
+    """The end of a call, or of one attempt at it."""
+
+    outcome: Outcome
+    error: ToolError | None = None
+    value: Any = None
+    content: str | Callable[[], str] | None = None
+    """The text for the model, or a function that writes it; by default it is made from the error."""
+    result: ToolResult | None = None
+    again: bool = False
+    """True if another attempt may help."""
+    recorded: bool = False
+    """True if the call ended so in an earlier dispatch, which a store has on record."""
+    cut: bool = False
+    """True if `content` is not the whole value."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Call:
+    """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
+
+    call: ToolCall
+    key: str  # its idempotency key
+    state: State = "announced"
+    tool: Tool | None = None
+    bound: Bound | None = None
+    gated: bool = False  # it needs an approval
+    asked: bool = False  # somebody was asked for that approval
+    conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
+    job: Job | None = None  # its place in the order, once it has one
+    causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
+    claim: CallClaim | None = None  # in the store, once it has begun
+    tasks: int = 0  # how many are alive: its own, or its approver's
+    scope: CancelScope | None = None  # around the work that such a task does now
+    attempts: int = 0  # how many have begun
+    started_at: float | None = None  # on time.monotonic
+    due: float = math.inf  # the loop's time at which its attempt times out
+    is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
+    refined: Mapping[str, Any] | None = None  # its arguments, if its middleware has changed them
+    timer: Timer | None = None  # cancels the attempt then
+    cancelled_at: float = math.inf  # the loop's time at which it was cancelled
+    unresponsive: bool = False  # it went on past its grace, and the warning was emitted
+    left_running: bool = False  # its tool goes on in a thread
+    progress_dropped: int = 0  # reports dropped because the consumer was too far behind
+    waiting: tuple[WaitReason, float] | None = None  # for what, and since when
+    waits: tuple[Wait, ...] = ()
+    failed_attempts: tuple[FailedAttempt, ...] = ()
+    ending: Ending | None = None
+    seen: Observation | None = None
+    done: anyio.Event | None = None  # made when somebody waits for the observation
+
+    @property
+    def label(self) -> str:
+        """The call's name in messages: its tool, and its id, which may be any text."""
+        return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
+
+    @property
+    def ready(self) -> tuple[Tool, Bound]:
+        """The tool and the arguments of a call that was validated."""
+        assert self.tool is not None, "only a ready call is judged, asked about or run"
+        assert self.bound is not None, "only a ready call is judged, asked about or run"
+        return self.tool, self.bound
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the tool's name and the arguments as the model gave them."""
+        from .store import call_fingerprint  # only calls that wait for an approval, or are claimed, need one
+
+        return call_fingerprint(self.ready[0].name, self.call.arguments or {})
+
+    def conflict_key(self) -> Hashable | None:
+        """Returns the key of the thing that the call works on. Raises the error of the tool's own function, or of a
+        missing argument."""
+        tool, bound = self.ready
+        named, key = bound.by_name, tool.conflict_key
+        if key is None:
+            return None
+        if not isinstance(key, str):
+            return key(named)
+        if tool.schema_source == "typed_model":
+            (whole,) = named.values()
+            return whole.get(key) if isinstance(whole, dict) else getattr(whole, key)
+        if tool.schema_source == "typed_signature":
+            return named[key]  # type: ignore[no-any-return]
+        return named.get(key)
+
+    def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
+        """Returns the call's Observation for this ending."""
+        started, tool, bound = self.started_at, self.tool, self.bound
+        return Observation(
+            call_id=self.call.call_id,
+            tool_name=tool.name if tool else self.call.name,
+            outcome=ending.outcome,
+            value=ending.value,
+            error=ending.error,
+            model_content=content,  # type: ignore[arg-type]  # written on demand
+            result=ending.result,
+            index=self.call.index,
+            schema_source=tool.schema_source if tool else None,
+            owner=tool.owner if tool else None,
+            schema_present=tool is not None and tool.boundary == "validated",
+            validated=bound is not None and bound.validated,
+            validator=tool.validator if tool else None,
+            boundary=tool.boundary if tool else "validated",
+            coercions=bound.coercions if bound else (),
+            validation_error=str(ending.error) if ending.outcome == "invalid" else None,
+            validated_args=bound.by_name if bound else None,
+            observation_type="error" if ending.error is not None else type(ending.value).__name__,
+            duration=None if started is None else time.monotonic() - started,
+            attempts=self.attempts,
+            waits=self.waits,
+            failed_attempts=self.failed_attempts,
+            idempotency_key=self.key,
+            recorded=ending.recorded,
+            still_running=self.left_running,
+            causes=causes,
+        )
+
+
+def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:
+    """Returns a function that takes the next attempt's reports, in the event loop, and never waits. While
+    `most_waiting` events wait for the consumer, reports are dropped and counted."""
+    attempt = call.attempts + 1
+
+    def report(value: Any) -> None:
+        if call.state == "observed" or call.attempts != attempt:
+            return
+        if host.behind >= most_waiting:
+            call.progress_dropped += 1
+        else:
+            host.emit(ToolProgress(call.call.call_id, tool, value))
+
+    return report
+
+
+def late_warning(call: Call, host: Host) -> Callable[[], None]:
+    """Returns a function that a given-up thread calls at its end, to emit a warning. The thread does not keep the step
+    alive: nobody can be warned when that is gone."""
+    step, label = weakref.ref(host), call.label
+
+    def tell() -> None:
+        host = step()
+        if host is not None and not host.ended:
+            host.emit(StreamWarning("late_result", f"{label}: ended after it was given up"))
+
+    return partial(call_soon, current_token(), tell)
+
+
+class RunCounts:
+    """The counts of one run, over all its steps."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[bytes, int] = OrderedDict()
+        self._useless: Counter[str] = Counter()
+
+    def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
+        """Counts a call, of which `text` has the arguments as the model wrote them; returns how often it has been made,
+        this time included.
+
+        The order of the arguments and the way they were written do not matter, unless the arguments are large: writing
+        large ones once more would hold up the event loop. Only a hash of each call is kept.
+        """
+        as_text = arguments is None or len(text) > LARGE_CHARS
+        written = f"{tool} {text}".encode("utf-8", "surrogatepass") if as_text else _written([tool, arguments])
+        identity = hashlib.blake2b(written, digest_size=16).digest()
+        times = self._calls.pop(identity, 0) + 1
+        self._calls[identity] = times
+        if len(self._calls) > _KEPT:
+            self._calls.popitem(last=False)
+        return times
+
+    def useless(self, tool: str) -> int:
+        """Counts a call that could not be used, of a tool, or of any tool that there is not (``""``); returns how many
+        there were."""
+        self._useless[tool] += 1
+        return self._useless[tool]
+
+
+def _written(value: Any) -> bytes:
+    """Returns the same text for equal values. orjson takes a tenth of json's time, and refuses integers beyond 64
+    bits."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+# -- waits -------------------------------------------------------------------------------------------------------------
+
+
+_REASONS: dict[str, WaitReason] = {facts.state: reason for reason, facts in WAITS.items() if facts.state is not None}
+
+
+def note_move(call: Call, *, by_hand: bool) -> None:
+    """Ends the wait that a move has ended, and begins that of the new state."""
+    if call.waiting is not None:
+        end_wait(call)
+    reason = _REASONS.get(call.state)
+    if reason is not None:
+        begin_wait(call, "caller" if by_hand and reason == "turn_end" else reason)
+
+
+def begin_wait(call: Call, reason: WaitReason) -> None:
+    """Begins a wait now."""
+    call.waiting = (reason, time.monotonic())
+
+
+def end_wait(call: Call) -> None:
+    """Ends the wait that goes on, if one does."""
+    if call.waiting is not None:
+        reason, began = call.waiting
+        call.waits = (*call.waits, Wait(reason, began, time.monotonic()))
+        call.waiting = None

@@ -33,7 +33,7 @@ from .store import (
     checked_fingerprint,
     not_claimed,
 )
-from .store_thread import StoreJob, ThreadedStore, checked_seconds
+from .store_sqlite import StoreJob, ThreadedStore, checked_seconds
 
 try:
     from redis import Redis

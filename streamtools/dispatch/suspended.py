@@ -29,8 +29,8 @@ from ..display import shown_by
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, ToolCall
-from .call import Call
 from .endings import undecided
+from .states import Call
 
 __all__ = ["Asked", "Suspended", "SuspendedCall"]
 

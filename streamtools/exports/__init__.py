@@ -16,13 +16,10 @@ from __future__ import annotations
 
 from ..tools import Exported
 from ..tools.answer import ExportedOutput
-from ..tools.formats import targets
+from ..tools.entries import targets
 from ..wires.tool_format import RequestLimits
-from .batch import Exports, export_all
-from .diff import Change, diff
-from .exporting import ToolDefinition, export, parts, payload, schema
-from .output import export_output
-from .table import keyword_table, output_table, table
+from .batch import Change, Exports, diff, export_all
+from .exporting import ToolDefinition, export, export_output, keyword_table, output_table, parts, payload, schema, table
 
 __all__ = [
     "Change",

@@ -1,23 +1,32 @@
-"""Exports the tools of one request together, within the limits of a request: `export_all`."""
+"""Exports the tools of one request together, within the limits of a request: `export_all`.
+
+Compares two schemas, or one tool as two providers see it.
+
+`diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with
+`streamtools.exports.parts`, what two providers are told of one tool.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Literal, overload
 
+from pydantic_core import to_json
+
 from ..errors import ExportError
 from ..schema.bounds import counts
+from ..schema.translation.document import pointer
 from ..tools import AnyTools, Exported, Tool
-from ..tools.entries import EntryOptions
-from ..tools.formats import find
+from ..tools.entries import EntryOptions, find
 from ..wires import Wire
 from ..wires.tool_format import RequestLimits, ToolFormat
 from .exporting import exported, tool_of
 
-__all__ = ["Exports", "export_all"]
+__all__ = ["Change", "Exports", "diff", "export_all"]
+
 
 Strictness = Literal["where_possible"] | bool
 
@@ -205,3 +214,101 @@ class _Batch:
                 )
         for what, count in more.items():
             self.used[what] += count
+
+
+# -- diff --------------------------------------------------------------------------------------------------------------
+
+
+MAX_SHOWN = 120
+"""Characters of one value in a line of `Change`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference."""
+
+    path: str
+    """JSON pointer of the place; ``""`` is the whole."""
+    kind: Literal["added", "removed", "changed"]
+    before: Any = None
+    """None if it was added."""
+    after: Any = None
+    """None if it was removed."""
+
+    def __str__(self) -> str:
+        place = self.path or "/"
+        if self.kind == "added":
+            return f"+ {place}: {_excerpt(_text(self.after))}"
+        if self.kind == "removed":
+            return f"- {place}: {_excerpt(_text(self.before))}"
+        return "~ {}: {} -> {}".format(place, *_both_shown(self.before, self.after))
+
+
+def diff(before: Any, after: Any) -> list[Change]:
+    """Returns the differences between two JSON values, in the order of the first; linear in their sizes.
+
+    Objects are compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets
+    of their members, other lists by position.
+    """
+    return list(_changes(before, after, ""))
+
+
+def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        yield from _of_objects(before, after, path)
+    elif isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
+        yield from _of_lists(before, after, path)
+    elif type(before) is not type(after) or before != after:
+        yield Change(path=path, kind="changed", before=before, after=after)
+
+
+def _of_objects(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Change]:
+    for key, value in before.items():
+        place = pointer(path, str(key))
+        if key in after:
+            yield from _changes(value, after[key], place)
+        else:
+            yield Change(path=place, kind="removed", before=value)
+    for key, value in after.items():
+        if key not in before:
+            yield Change(path=pointer(path, str(key)), kind="added", after=value)
+
+
+def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Change]:
+    if not any(isinstance(value, (Mapping, list, tuple)) for value in (*before, *after)):
+        olds, news = ({(type(value), value): None for value in values} for values in (before, after))
+        for key in olds:
+            if key not in news:
+                yield Change(path=path, kind="removed", before=key[1])
+        for key in news:
+            if key not in olds:
+                yield Change(path=path, kind="added", after=key[1])
+        return
+    for position in range(max(len(before), len(after))):
+        place = f"{path}/{position}"
+        if position >= len(after):
+            yield Change(path=place, kind="removed", before=before[position])
+        elif position >= len(before):
+            yield Change(path=place, kind="added", after=after[position])
+        else:
+            yield from _changes(before[position], after[position], place)
+
+
+def _both_shown(before: Any, after: Any) -> tuple[str, str]:
+    """Returns two values; of long ones the part around their first difference, which may stand behind the cut."""
+    old, new = _text(before), _text(after)
+    if max(len(old), len(new)) <= MAX_SHOWN:
+        return old, new
+    same = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, same - MAX_SHOWN // 4)
+    return _excerpt(old, start), _excerpt(new, start)
+
+
+def _excerpt(text: str, start: int = 0) -> str:
+    end = start + MAX_SHOWN
+    cut = f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
+    return cut if cut == text else f"{cut} ({len(text)} characters)"
+
+
+def _text(value: Any) -> str:
+    return to_json(value, fallback=repr).decode()

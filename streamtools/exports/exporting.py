@@ -1,9 +1,15 @@
-"""Exports one tool for one wire, `export`, and makes a tool's definition, which can be told to every wire: `schema`."""
+"""Exports one tool for one wire, `export`, and makes a tool's definition, which can be told to every wire: `schema`.
+
+Compares the wires in Markdown, by the tables that the exports use, so that it cannot be out of date.
+
+Exports the type of an answer for one wire: `export_output`, the request's part of structured output.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
@@ -11,16 +17,23 @@ from typing_extensions import is_typeddict
 
 from ..content import RequestHints
 from ..errors import ExportError, ToolDefinitionError
-from ..schema.translation.translate import canonical
+from ..schema.bounds import schema_problem
+from ..schema.dialects import COLUMNS, KEYWORDS, Action, Dialect
+from ..schema.names import PLAIN_NAMES
+from ..schema.translation.plan import Inverse
+from ..schema.translation.translate import Made, canonical, make
 from ..tools import Exported, Tool
 from ..tools import tool as as_tool
-from ..tools.entries import Constraints, EntryOptions, payload_of, translated
-from ..tools.formats import find
-from ..tools.typed_binder import docstring_of
-from ..wires import Wire
-from ..wires.tool_format import ToolFormat
+from ..tools.answer import ExportedOutput, answer_reader
+from ..tools.entries import STRICT, Constraints, EntryOptions, find, payload_of, tool_formats, translated
+from ..tools.typed import docstring_of
+from ..wires import Wire, known
+from ..wires.tool_format import StrictForm, StructuredOutput, ToolFormat
 
-__all__ = ["ToolDefinition", "export", "exported", "parts", "payload", "schema", "tool_of"]
+__all__ = [
+    "ToolDefinition", "export", "export_output", "exported", "keyword_table", "output_table", "parts", "payload",
+    "schema", "table", "tool_of",
+]  # fmt: skip
 
 
 def export(
@@ -195,3 +208,138 @@ def _returned(model: Any) -> Callable[..., Any]:
 
     returned.__annotations__ = {"value": model, "return": None}
     return returned
+
+
+# -- table -------------------------------------------------------------------------------------------------------------
+
+
+_WORDS = {
+    Action.KEEP: "kept",
+    Action.DROP: "dropped",
+    Action.NOTE: "in the description",
+    Action.REWRITE: "said otherwise",
+    Action.INLINE: "inlined",
+    Action.REFUSE: "refused",
+}
+
+
+def table() -> str:
+    """Returns each wire's place of the schema and of strictness, the names that it takes, and what else it
+    tells."""
+    head = ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
+    rows = [
+        (
+            f"`{format.name}`",
+            f"`{'.'.join(format.schema_at)}`",
+            "no" if format.strict is None else format.strict.said_at,
+            "any" if format.names is None else f"`{format.names.pattern}`",
+            "no" if format.function.output_at is None else f"`{format.function.output_at}`",
+            "custom" if format.freeform is not None else "a function with `input`",
+        )
+        for format in tool_formats()
+    ]
+    return _markdown(head, rows)
+
+
+def output_table() -> str:
+    """Returns the field in which each wire's request asks for an answer by a schema, and whether the model may be told
+    the schema without being held to it."""
+    rows = [
+        (f"`{wire.name}`", wire.structured.strict.said_at, "no" if wire.structured.loose is None else "yes")
+        for wire in known()
+        if wire.structured is not None
+    ]
+    return _markdown(("Wire", "Asked for by", "`strict=False`"), rows)
+
+
+def keyword_table() -> str:
+    """Returns the action for each keyword of JSON Schema in each dialect."""
+    head = ("Keyword", *(f"`{column}`" for column in COLUMNS))
+    rows = [
+        (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS[row[column]] for column in COLUMNS))
+        for keyword, row in KEYWORDS.items()
+    ]
+    return _markdown(head, rows)
+
+
+def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
+
+
+def export_output(
+    kind: type[Any] | Mapping[str, Any], wire: Wire | str, *, strict: bool = True, name: str | None = None
+) -> ExportedOutput:
+    """Returns the fields of a request that ask for an answer of a type, with the way back for the answer.
+
+        answer = export_output(City, "openai.chat_completions")
+        stream = await client.chat.completions.create(..., stream=True, **answer.request)
+        async with pipeline(stream, output=answer) as events: ...
+
+    Args:
+        kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema. It has to be an object.
+        wire: the wire that the request goes to, or its name.
+        strict: the provider holds the model to the schema, whose parts may then travel in another form, as a tool's
+            do; see `export`. False only tells the model, which OpenAI and Mistral allow; all others hold it to any
+            schema.
+        name: the schema's name, for providers that want one; by default the type's, or the schema's title.
+
+    Raises:
+        ExportError: the wire is unknown or has no structured output, or cannot carry this schema; the message names the
+            place.
+        ToolDefinitionError: no schema can be made of the type.
+        SchemaError: the schema is none, or exceeds a limit.
+    """
+    found, form = _form(wire)
+    reader = answer_reader(kind)
+    called = PLAIN_NAMES.fitted(name or _name(kind))
+    made = _held(reader.schema, called, form.strict) if strict else _told(reader.schema, called, found, form)
+    return ExportedOutput(
+        reader=reader,
+        wire=found,
+        strict=strict,
+        name=called,
+        decode=dict if made.plan is None else Inverse(called, made.plan, made.definitions),
+        rewritten=made.plan is not None,
+        losses=made.losses,
+        _pickled=pickle.dumps(form.request(called, made.schema, strict)),
+    )
+
+
+def _form(wire: Wire | str) -> tuple[str, StructuredOutput]:
+    name = wire.name if isinstance(wire, Wire) else wire.removesuffix(STRICT)
+    forms = {one.name: one.structured for one in known()}
+    form = wire.structured if isinstance(wire, Wire) else forms.get(name)
+    if form is None:
+        why = "has no structured output" if name in forms or isinstance(wire, Wire) else "is no wire that is known"
+        able = ", ".join(name for name, form in forms.items() if form is not None)
+        raise ExportError(f"{name!r} {why}; these ask for an answer by a schema: {able}")
+    return name, form
+
+
+def _name(kind: type[Any] | Mapping[str, Any]) -> str:
+    named = kind.get("title") if isinstance(kind, Mapping) else getattr(kind, "__name__", None)
+    return named if isinstance(named, str) and named else "answer"
+
+
+def _held(schema: dict[str, Any], name: str, form: StrictForm) -> Made:
+    made = _made(schema, name, form.dialect)
+    if (problem := schema_problem(made.schema, form.bounds)) is not None:
+        raise ExportError(f"the schema of the answer {name!r}: {problem}")
+    return made
+
+
+def _told(schema: dict[str, Any], name: str, wire: str, form: StructuredOutput) -> Made:
+    if form.loose is None:
+        raise ExportError(f"{wire} holds the model to every schema of an answer; leave out strict=False")
+    return _made(schema, name, form.loose)
+
+
+def _made(schema: dict[str, Any], name: str, dialect: Dialect) -> Made:
+    try:
+        return make(schema, name, dialect)
+    except ExportError as error:
+        raise ExportError(f"the schema of the answer cannot be said: {error}") from error

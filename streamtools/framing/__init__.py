@@ -17,16 +17,14 @@ from ..on_demand import names
 
 if TYPE_CHECKING:
     from .aws_eventstream import AWSEventStreamDecoder
-    from .json_array import JSONArrayDecoder
-    from .ndjson import NDJSONDecoder
+    from .json_bodies import JSONArrayDecoder, NDJSONDecoder
     from .sse import Frame, SSEDecoder
 else:
     __getattr__ = names(
         __name__,
         {
             "aws_eventstream": "AWSEventStreamDecoder",
-            "json_array": "JSONArrayDecoder",
-            "ndjson": "NDJSONDecoder",
+            "json_bodies": "JSONArrayDecoder NDJSONDecoder",
             "sse": "Frame SSEDecoder",
         },
     )
@@ -67,11 +65,11 @@ def choose(head: bytes, max_event_bytes: int) -> Framing | None:
     if (not text and len(head) < _BLANK_BYTES) or _BOM.startswith(head):
         return None
     if text[:1] == b"{":
-        from .ndjson import NDJSONDecoder
+        from .json_bodies import NDJSONDecoder
 
         return NDJSONDecoder(max_event_bytes=max_event_bytes)
     if text[:1] == b"[":
-        from .json_array import JSONArrayDecoder
+        from .json_bodies import JSONArrayDecoder
 
         return JSONArrayDecoder(max_event_bytes=max_event_bytes)
     from .sse import SSEDecoder

@@ -12,9 +12,9 @@ from ..wires import Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import Violation, ViolationCode
 from ..wires.transcript import Entry, Prompt, Said
+from .calls import Exchange, Given, Paired, pair
 from .native import Messages, is_empty, role_of, shown, wire_named
-from .pairing import Exchange, Given, Paired, pair
-from .settling import is_system, takes_system
+from .repair import is_system, takes_system
 
 __all__ = ["lint"]
 

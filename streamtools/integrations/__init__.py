@@ -11,7 +11,6 @@ All but the tap use the public API alone.
 
 from __future__ import annotations
 
-from .asgi import EventStreamResponse, Run
-from .frames import Encode, RunEnd, encode_event
+from .asgi import Encode, EventStreamResponse, Run, RunEnd, encode_event
 
 __all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]

@@ -5,17 +5,39 @@ Input: a `BodyCopy`. Output: events for observers and a callback, and runs for `
 Guarantees: `Follower.follow` raises nothing but a cancellation. A body that shows no wire leads to no events at all.
 Calls start within the pipeline of their response only while its stream is whole: when it is cut, the runs that nobody
 has claimed are cancelled, and those that were claimed are awaited.
+
+Copies the body of a response to a reader that may lag behind, without ever delaying the response.
+
+Input: the chunks of a body, from the task or thread that reads it. Output: the same chunks, for a task that iterates
+the copy, which looks like a response so that its content codings are decoded as those of any other.
+
+Guarantees: feeding a chunk takes about a microsecond, awaits nothing and raises nothing; at most ``max_bytes`` wait. A
+reader that lags behind that loses the rest, and is told by a `TruncatedStream`.
+
+Runs an event loop in a thread of its own, for code that has none.
+
+There is one for the process, made when it is first asked for. Its thread is a daemon, so that it keeps no program
+alive; the end of a program waits for a moment until its tasks are done.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future, wait
+from contextvars import Context
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import anyio
+from anyio.lowlevel import EventLoopToken, current_token
+
 from ..decode.decoder import StreamDecoder
 from ..errors import StreamError, TruncatedStream
+from ..event_loop import call_soon, ring
 from ..events import Event
 from ..limits import Limits
 from ..observers import Observer
@@ -24,10 +46,10 @@ from ..sources import open_source
 from ..sources.source import Source
 from ..telemetry import default_observers
 from ..wires import Wire
-from .copies import BodyCopy
 from .early_runs import EarlyRuns, Note, ResponseRuns
 
-__all__ = ["Follower", "OnEvent"]
+__all__ = ["BodyCopy", "Follower", "OnEvent", "loop_of_its_own", "spawn_there"]
+
 
 OnEvent: TypeAlias = Callable[[Event], object]
 """Takes an event."""
@@ -147,3 +169,200 @@ class _Joined:
 
     async def aclose(self) -> None:
         await self._source.aclose()
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+_CHUNK_BYTES = 64  # what a waiting chunk costs beside its bytes: its header, and its place in the queue
+
+
+class BodyCopy:
+    """The copy of one body: `feed` and `end` it where the body is read, iterate it once where the copy is read.
+
+    Args:
+        content_encoding: of the body, as its header says.
+        max_bytes: how much may wait.
+        token: the event loop of the copy's reader.
+        same_loop: the body is read in that loop, too, and not in another thread.
+        on_drop: is called if the copy is dropped, since its reader lags behind.
+    """
+
+    is_stream_consumed = False
+    """As the attribute of a response: nobody has read the body."""
+
+    def __init__(
+        self,
+        content_encoding: str,
+        *,
+        max_bytes: int,
+        token: EventLoopToken,
+        same_loop: bool,
+        on_drop: Callable[[], None],
+    ) -> None:
+        self.headers: Mapping[str, str] = {"content-encoding": content_encoding}
+        """The headers that say how to decode the copy."""
+        self.token = token
+        """The event loop of the copy's reader."""
+        self.done: Future[None] = Future()
+        """Done when the reader has ended, and all that it started."""
+        self.caught_up = threading.Event()
+        """Set when the body has ended, and the reader has read all of it or has left."""
+        self._ring: Callable[[anyio.Event], None] = ring if same_loop else self._ring_there
+        self._on_drop = on_drop
+        self._chunks: deque[bytes] = deque()
+        self._max_bytes = max_bytes
+        # Two counts, each written on one side only, since the sides may be two threads.
+        self._fed = 0
+        self._taken = 0
+        self._ended = False
+        self._error: TruncatedStream | None = None
+        self._left = False
+        self._awaited: anyio.Event | None = None
+
+    # -- where the body is read --
+
+    def feed(self, chunk: bytes) -> None:
+        """Takes the next chunk of the body."""
+        if self._ended or self._left:
+            return
+        self._fed += len(chunk) + _CHUNK_BYTES
+        if self._fed - self._taken > self._max_bytes:
+            self._drop()
+            return
+        self._chunks.append(chunk if type(chunk) is bytes else bytes(chunk))
+        if self._awaited is not None:
+            self._wake(self._ring)
+
+    def end(self) -> None:
+        """Ends the copy with the body."""
+        self._end(None)
+
+    def cut(self) -> None:
+        """Ends the copy, if it has not ended: its body was left before its end. May be called in any thread."""
+        self._end(TruncatedStream("the response was closed before its end"))
+
+    def yield_to(self) -> None:
+        """Leaves the body to somebody else who decodes it. Changes nothing once the copy's reader has some of it."""
+        if self._taken == 0:
+            self.close()
+            self.end()
+
+    def _drop(self) -> None:
+        self._chunks.clear()
+        text = f"the copy of the response was dropped, since more than max_waiting_bytes={self._max_bytes} waited"
+        self._end(TruncatedStream(text))
+        self._on_drop()
+
+    def _end(self, error: TruncatedStream | None) -> None:
+        if not self._ended:
+            self._error, self._ended = error, True
+            self._wake(self._ring_there)
+
+    def _wake(self, ring: Callable[[anyio.Event], None]) -> None:
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            ring(awaited)
+
+    def _ring_there(self, event: anyio.Event) -> None:
+        call_soon(self.token, event.set)
+
+    # -- where the copy is read --
+
+    def aiter_raw(self) -> BodyCopy:
+        """Returns the chunks as they came over the wire, as the method of a response does."""
+        return self
+
+    def aiter_bytes(self) -> BodyCopy:
+        """Returns the chunks of a body without a coding, as the method of a response does."""
+        return self
+
+    def __aiter__(self) -> BodyCopy:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            if self._ended:
+                self._raise_end()
+            self._awaited = awaited = anyio.Event()
+            if not self._chunks and not self._ended:  # else it came meanwhile, from another thread
+                await awaited.wait()
+        chunk = self._chunks.popleft()
+        self._taken += len(chunk) + _CHUNK_BYTES
+        return chunk
+
+    def _raise_end(self) -> None:
+        self.caught_up.set()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Leaves the copy, as a reader of a response does."""
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the copy: what is fed from now on is ignored."""
+        self._left = True
+        self._chunks.clear()
+        self.caught_up.set()
+
+
+# -- loop thread -------------------------------------------------------------------------------------------------------
+
+
+_AT_EXIT_S = 1.0  # the rest of a trace takes milliseconds; a tool that nobody waits for any more may take longer
+
+_lock = threading.Lock()
+_running: list[EventLoopToken] = []
+_tasks: dict[Any, Future[None]] = {}  # asyncio itself holds its tasks weakly
+
+
+def loop_of_its_own() -> EventLoopToken:
+    """Returns the event loop, asyncio's, that runs in a thread of its own."""
+    with _lock:
+        if not _running:
+            begun: Future[EventLoopToken] = Future()
+            threading.Thread(target=anyio.run, args=(_serve, begun), name="streamtools loop", daemon=True).start()
+            _running.append(begun.result())
+        return _running[0]
+
+
+def spawn_there(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any, context: Context) -> None:
+    """Starts a task in that event loop, from any other thread. It must contain its errors."""
+    loop: Any = loop_of_its_own().native_token
+
+    def start() -> None:  # not by anyio, which finds the loop by its task, and this is no task's code
+        task = loop.create_task(run(value))
+        _tasks[task] = Future()
+        task.add_done_callback(_ended)
+
+    loop.call_soon_threadsafe(start, context=context)
+
+
+def _ended(task: Any) -> None:
+    _tasks.pop(task).set_result(None)
+
+
+@atexit.register
+def _settle() -> None:
+    """Waits for a moment until what runs is done."""
+    wait(list(_tasks.values()), _AT_EXIT_S)
+
+
+async def _serve(begun: Future[EventLoopToken]) -> None:
+    begun.set_result(current_token())
+    await anyio.sleep_forever()
+
+
+def _forget() -> None:
+    """Forgets the loop of the parent process: a fork takes no thread along."""
+    global _lock
+    _lock = threading.Lock()
+    _running.clear()
+    _tasks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

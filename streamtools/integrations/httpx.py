@@ -38,10 +38,8 @@ from ..tools.callables import refuse
 from ..tools.frameworks import read_framework_tool
 from ..tools.options import ToolKeywords
 from ..wires import Wire, find
-from .copies import BodyCopy
 from .early_runs import EarlyRuns, until_done
-from .following import Follower, OnEvent
-from .loop_thread import loop_of_its_own, spawn_there
+from .following import BodyCopy, Follower, OnEvent, loop_of_its_own, spawn_there
 
 __all__ = ["Tap"]
 

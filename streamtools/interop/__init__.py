@@ -23,15 +23,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..on_demand import names
-from .attachments import (
-    Attachment,
-    AttachmentLoader,
-    AttachmentStore,
-    MemoryAttachments,
-    compact_attachments,
-    expand_attachments,
-    reference,
-)
 from .calls import SanitizedCall
 from .contributions import (
     LEVELS,
@@ -61,7 +52,16 @@ from .requests import (
     initialize_stack,
     ready_messages,
 )
-from .results import format_tool_result
+from .results import (
+    Attachment,
+    AttachmentLoader,
+    AttachmentStore,
+    MemoryAttachments,
+    compact_attachments,
+    expand_attachments,
+    format_tool_result,
+    reference,
+)
 
 if TYPE_CHECKING:
     from .formats import FORMATS

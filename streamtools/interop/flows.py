@@ -21,9 +21,18 @@ from .contributions import (
     ToolCallAccessor,
     ToolSchemaAdapter,
 )
-from .fitting import Memory, fitted, with_fitted
 from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, entry_of, raw_formats
-from .schemas import SchemaWriter, alike, losses, members, namespace_format, require_shallow
+from .schemas import (
+    Memory,
+    SchemaWriter,
+    alike,
+    fitted,
+    losses,
+    members,
+    namespace_format,
+    require_shallow,
+    with_fitted,
+)
 
 __all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
 

@@ -26,19 +26,22 @@ from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.media import text_of
 from ..wires.transcript import CallResult, Entry, Prompt, Said
-from .attachments import AttachmentStore, StandIns, read_blocks, write_blocks
 from .calls import SanitizedCall, arguments_text, stored_call
 from .contributions import InspectedCall, InspectedResult
 from .formats import ToolInteropTarget, raw_formats
 from .registry import ToolInteropRegistry
 from .results import (
+    AttachmentStore,
+    StandIns,
     format_tool_result,
     mapping_of,
+    read_blocks,
     render_results,
     result_for,
     stored_result,
     with_metadata,
     without_metadata,
+    write_blocks,
 )
 
 __all__ = [

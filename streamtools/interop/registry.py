@@ -29,11 +29,10 @@ from .contributions import (
     Level,
     contributions_of,
 )
-from .fitting import Memory
 from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
 from .results import accessors_of, render_results
-from .schemas import members, namespace_format, schema_accessors, schema_adapters
+from .schemas import Memory, members, namespace_format, schema_accessors, schema_adapters
 
 __all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]
 

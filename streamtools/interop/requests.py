@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_ch
 
 from ..errors import ExportError
 from ..history import repair
-from ..tools.formats import tool_formats
+from ..tools.entries import tool_formats
 from ..wires import find, names
-from .attachments import AttachmentLoader, expand_attachments
 from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
-from .results import without_metadata
+from .results import AttachmentLoader, expand_attachments, without_metadata
 
 __all__ = [
     "DEFAULT_TOOL_INTEROP_REGISTRY",

@@ -2,37 +2,42 @@
 
 A reader takes any dict and returns None for one that is not of its format. A writer copies all it takes over, so that
 the source stays as it was authored.
+
+Fits functions to a provider that does not take all of JSON Schema, or not their names, and remembers the way back.
+
+The rules of the providers are those of `streamtools.exports`, which rewrites schemas where it can and gives the way
+back. A schema that every provider takes goes as it was authored.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
-from ..errors import ExportError
+from pydantic_core import from_json, to_json
+
+from ..errors import ExportError, InvalidArguments, SchemaError, ToolDefinitionError
+from ..exports import export
 from ..limits import Limits
+from ..schema.dialects import Action
 from ..schema.names import qualified
 from ..text import deeper_than
-from ..tools.formats import tool_formats
+from ..tools import Tool
+from ..tools.entries import find, targets, tool_formats
 from ..wires import WIRES
 from ..wires.tool_format import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat
-from .contributions import InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
-from .formats import BUILT_IN
+from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
+from .formats import BUILT_IN, TARGET_FORMATS
 
 __all__ = [
-    "SchemaWriter",
-    "alike",
-    "freeform_parameters",
-    "losses",
-    "members",
-    "namespace_format",
-    "require_shallow",
-    "schema_accessors",
-    "schema_adapters",
-]
+    "Fitted", "Memory", "SchemaWriter", "alike", "fitted", "freeform_parameters", "losses", "members",
+    "namespace_format", "require_shallow", "schema_accessors", "schema_adapters", "with_fitted",
+]  # fmt: skip
+
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _MAX_DEPTH = 4 * Limits().max_schema_depth  # levels of JSON: a subschema may take four (properties, name, anyOf, place)
@@ -226,3 +231,211 @@ def _strict_dialects(name: str) -> frozenset[str]:
 
 def _mapping(value: object) -> JSON | None:
     return value if isinstance(value, Mapping) else None
+
+
+# -- fitting -----------------------------------------------------------------------------------------------------------
+
+
+_MAX_KEPT = 512  # functions that the process keeps fitted
+_MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, so that no more than 16 MiB are kept
+
+
+def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
+    """Fits a function to a wire; returns None if it goes as it was authored, or if nothing is known of the wire.
+
+    Raises:
+        ExportError: the wire cannot carry it, or the schema is none.
+    """
+    parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
+    if wire not in targets():
+        return None
+    if _takes(find(wire, False)[0], schema.tool_name) and _is_plain(parameters or {}, 0):
+        return None
+    try:
+        text = to_json(parameters, inf_nan_mode="constants")
+    except ValueError:  # no plain JSON, which will be said in the words of a schema
+        text = None
+    if text is None or len(text) > _MAX_KEPT_BYTES:
+        return _fitted(wire, schema.tool_name, schema.description, parameters or {})
+    return _kept(wire, schema.tool_name, schema.description, text)
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
+    """Fits a function, and keeps the result: a program's tools are the same in each request, and one costs a
+    millisecond."""
+    return _fitted(wire, name, description, from_json(text))
+
+
+def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any]) -> Fitted | None:
+    try:
+        tool = Tool.from_schema(_nothing, parameters, name=name, description=description, takes="mapping")
+    except (SchemaError, ToolDefinitionError) as error:
+        raise ExportError(f"tool {name!r}: {error}") from error
+    exported = export(tool, wire)
+    written = find(wire, False)[0].function.read(exported.payload)
+    assert written is not None, "a format reads what it writes"
+    if not exported.rewritten and not exported.losses and written.schema == parameters:
+        return None
+    return Fitted(
+        source_name=name,
+        name=exported.name,
+        parameters=written.schema or {},
+        description=written.description,
+        decode=exported.decode,
+        losses=exported.losses,
+    )
+
+
+def with_fitted(schema: InspectedSchema, found: Fitted) -> InspectedSchema:
+    """Returns the schema as it is to be written."""
+    if schema.kind != "function":
+        return replace(schema, tool_name=found.name)
+    return replace(schema, tool_name=found.name, parameters=found.parameters, description=found.description)
+
+
+def _nothing(arguments: dict[str, Any]) -> None:
+    """Stands for a function that lives elsewhere."""
+
+
+_KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
+_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})
+_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and a deeper schema is worth a closer look
+
+
+def _takes(format: ToolFormat, name: str) -> bool:
+    """Returns whether a format takes this name, and the plainest of keywords."""
+    kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
+    return kept and (format.names is None or format.names.takes(name))
+
+
+def _is_plain(schema: object, depth: int) -> bool:
+    """Returns whether a schema holds only keywords and values that every provider takes. Costs a look at each node."""
+    if not isinstance(schema, Mapping) or depth > _MAX_PLAIN_DEPTH or not schema.keys() <= _KEYWORDS:
+        return False
+    type_, enum, items = schema.get("type"), schema.get("enum", ()), schema.get("items")
+    if type_ not in _TYPES or (type_ == "array") is not (items is not None):
+        return False
+    if not _are_texts(enum) or not _are_texts(schema.get("required", ())):
+        return False
+    properties = schema.get("properties", {})
+    inner = [*properties.values(), *([] if items is None else [items])] if isinstance(properties, Mapping) else [None]
+    named = isinstance(properties, Mapping) and all(_KEY.fullmatch(str(key)) for key in properties)
+    return named and all(_is_plain(child, depth + 1) for child in inner)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fitted:
+    """A function that one wire could not take as it was authored."""
+
+    source_name: str
+    name: str
+    """The name under which the model calls."""
+    parameters: Mapping[str, Any] = field(repr=False)
+    description: str = field(repr=False)
+    decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
+    """Turns the model's arguments into those that the tool takes."""
+    losses: tuple[str, ...] = ()
+
+
+class Memory:
+    """Remembers the tools and calls that passed one request's registry, so that calls which come back are understood.
+
+    Args:
+        keeps: False where there is no request to belong to: then nothing is kept.
+    """
+
+    def __init__(self, *, keeps: bool) -> None:
+        self._keeps = keeps
+        self._freeform: set[str] = set()
+        self._namespaces: dict[str, str] = {}
+        self._sanitized: set[str] = set()
+        self._fitted: dict[tuple[str, str], Fitted] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def note_schema(self, schema: InspectedSchema) -> None:
+        """Notes whether a tool takes raw text, and its namespace."""
+        if self._keeps and schema.namespace is not None:
+            self._namespaces[schema.tool_name] = schema.namespace
+        if self._keeps and schema.kind == "custom":
+            self._freeform.add(schema.tool_name)
+
+    def note_fitted(self, fitted: Fitted, wire: str) -> None:
+        """Notes the way back of a function that was fitted to a wire.
+
+        Raises:
+            ExportError: the arguments travel in another form, and nothing is kept that could turn them back.
+        """
+        if not self._keeps and fitted.decode is not dict:  # `dict` copies: then only the name is another
+            raise ExportError(
+                f"tool {fitted.source_name!r}: for {wire} the arguments have to travel in another form than the tool "
+                "takes; use the registry of the request, which knows the way back: get_registry_from_context(context)"
+            )
+        if self._keeps:
+            self._fitted[wire, fitted.name] = fitted
+            self._names[wire, fitted.source_name] = fitted.name
+
+    def note_sanitized(self, call_id: str | None) -> None:
+        """Notes that a call lost its arguments."""
+        if self._keeps and call_id is not None:
+            self._sanitized.add(call_id)
+
+    def is_freeform(self, name: str | None) -> bool:
+        """Returns whether the tool of this name takes raw text."""
+        return name in self._freeform
+
+    def was_sanitized(self, call: InspectedCall) -> bool:
+        """Returns whether a call lost its arguments; a later one of the same id, with arguments, did not."""
+        return call.call_id in self._sanitized and not call.payload
+
+    def name_on(self, wire: str, name: str) -> str:
+        """Returns the name of a tool on a wire."""
+        return self._names.get((wire, name), name)
+
+    def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
+        """Returns a call as the tool's author meant it: its own name and parameters, raw text where it takes that.
+
+        Args:
+            call: the call.
+            wire: the one that it came over; None stands for any that has calls of its format.
+        """
+        fitted = self._fitted_for(call, wire) if self._fitted else None
+        if fitted is not None:
+            call = _decoded(call, fitted)
+        if call.namespace is None and (group := self._namespaces.get(call.tool_name)) is not None:
+            call = replace(call, namespace=group)
+        raw = call.problem is None and call.payload_kind == "object" and self.is_freeform(call.tool_name)
+        return _unwrapped(call) if raw else call
+
+    def _fitted_for(self, call: InspectedCall, wire: str | None) -> Fitted | None:
+        any_of_format = (wire for wire, formats in TARGET_FORMATS.items() if call.payload_format in formats)
+        wires = any_of_format if wire is None else (wire,)
+        return next((found for wire in wires if (found := self._fitted.get((wire, call.tool_name)))), None)
+
+
+def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
+    call = replace(call, tool_name=fitted.source_name)
+    if call.problem is not None or call.payload_kind == "raw":
+        return call
+    try:
+        payload = fitted.decode(call.payload)
+    except InvalidArguments:
+        return replace(call, payload=None, problem="invalid_arguments")
+    if payload == call.payload:
+        return call
+    steps = (*call.payload_metadata.get("normalizations", ()), "decoded")
+    return replace(call, payload=payload, payload_metadata={**call.payload_metadata, "normalizations": steps})
+
+
+def _unwrapped(call: InspectedCall) -> InspectedCall:
+    """Returns a function's call to a freeform tool as the raw text that is meant."""
+    metadata = {**call.payload_metadata, "unwrapped": True}
+    text = call.payload.get("input")
+    if call.payload.keys() == {"input"} and isinstance(text, str):
+        return replace(call, payload=text, payload_kind="raw", payload_metadata=metadata)
+    return replace(call, payload=None, payload_kind="raw", payload_metadata=metadata, problem="invalid_arguments")

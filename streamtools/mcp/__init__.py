@@ -9,11 +9,10 @@ imports the ``mcp`` package (``pip install llm-streamtools[mcp]``) before one of
 
 from __future__ import annotations
 
-from .cache import SchemaCache
+from .calls import result_for_mcp, tool_result
 from .definition import RefusedTool, ServerTool
-from .fetch import FetchedTools, fetch_tools
+from .fetch import FetchedTools, SchemaCache, fetch_tools
 from .pins import Pins, ToolChange
-from .results import result_for_mcp, tool_result
 
 __all__ = [
     "FetchedTools",

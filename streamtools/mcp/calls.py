@@ -1,26 +1,44 @@
-"""Calls an MCP tool: one call, from checked arguments to a result."""
+"""Calls an MCP tool: one call, from checked arguments to a result.
+
+Turns an MCP server's answer to a call into a tool's result, and an observation of ours into such an answer.
+
+A server's answer is untrusted, and bounded.
+
+| content block | becomes |
+|---|---|
+| text | `Text` |
+| image, audio | `Media`; a placeholder if its data is not base64 or its type is none |
+| resource_link | `Text` with its name and address, which only the server can resolve |
+| resource | `Text` for text, `Media` for a blob, each with its address |
+| anything else | a placeholder |
+"""
 
 from __future__ import annotations
 
+import binascii
 import math
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, to_thread
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from ..content import ToolResult
+from ..content import Block, Media, Text, ToolResult
 from ..dispatch.results import is_small
 from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
+from ..events import Observation
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
+from ..text import well_formed
 from ..tools import Effect, ToolContext
+from .definition import excerpt, peek, plain, weighed
 from .peer import OnProgress, Peer, Unasked
-from .reading import excerpt, peek
-from .results import tool_result
 
-__all__ = ["caller"]
+__all__ = ["caller", "result_for_mcp", "tool_result"]
+
 
 CONNECTION_CLOSED = -32000
 """The SDK's own code for an answer that can never come. Servers use it, too, so that the message has to fit as well."""
@@ -105,3 +123,227 @@ def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:
     return ToolError(
         f"the MCP server {server!r} answered with error {code}: {excerpt(message, limits.max_error_excerpt)}"
     )
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+MAX_ADDRESS_CHARS = 1024
+
+CHECKED_AT_ONCE = 1 << 20
+"""Characters of base64 that are checked before other threads get their turn; a multiple of 4."""
+
+ANY_STRUCTURE = "2026-07-28"
+"""The first version of the protocol whose structured content may be any JSON value; before, it was an object."""
+
+_MIME = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}(;[ -~]{0,128})?", re.ASCII)
+_Kind = Literal["image", "audio", "video", "file"]
+_KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
+
+
+def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limits()) -> ToolResult:
+    """Returns the answer to ``tools/call`` as a result for the model (`ToolResult.blocks`) and for the program
+    (`ToolResult.value`: the structured content if there is some, else the text).
+
+    Args:
+        answer: the SDK's ``CallToolResult`` of either generation, or the JSON object itself.
+        structured: the tool declares an output schema, so that no text stands for structured content.
+        limits: `max_open_blocks` for the blocks, `max_result_media_bytes` for the structured content as JSON.
+
+    Raises:
+        ToolError: the answer is no result, or is a request for input; or its structured content is too large, or no
+            JSON.
+    """
+    _refuse_other_than_complete(answer)
+    content = peek(answer, "content")
+    if content is not None and not isinstance(content, (list, tuple)):
+        raise ToolError("the MCP server's answer is no tool result: its content is no list")
+    is_error = peek(answer, "isError", "is_error") is True
+    value = peek(answer, "structuredContent", "structured_content")
+    if content is None and value is None and not is_error:
+        raise ToolError("the MCP server's answer is no tool result: it has no content, and nothing says what was done")
+    blocks = list(_blocks(content or (), limits))
+    text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    if is_error:
+        return ToolResult(blocks=tuple(blocks or [Text("the tool failed and did not say why")]), is_error=True)
+    if value is None:
+        return ToolResult(blocks=tuple(blocks), value=None if structured else text)
+    written = _written(value, limits)
+    return ToolResult(blocks=tuple(blocks or [Text(written)]), value=value)
+
+
+def _refuse_other_than_complete(answer: Any) -> None:
+    kind = peek(answer, "resultType", "result_type")
+    if kind == "input_required" or (kind is None and peek(answer, "inputRequests", "input_requests") is not None):
+        raise ToolError(
+            "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
+            "pass an mcp.Client as the session, which answers such requests"
+        )
+    if kind not in (None, "complete"):
+        told = excerpt(kind, 64) if isinstance(kind, str) else type(kind).__name__
+        raise ToolError(f"the MCP server's answer is of a kind that is not known here: {told}")
+
+
+def _written(structured: Any, limits: Limits) -> str:
+    """Returns the structured content as JSON. Its errors say that the tool has run: the model must not take them for a
+    call that may be made again."""
+    most = limits.max_result_media_bytes
+    count, chars, is_whole = weighed(structured, most, most)
+    if not is_whole or count + chars > most:  # as JSON, each value takes at least a character
+        raise _unfit(f"is larger than max_result_media_bytes={most}")
+    try:
+        written = to_json(structured)
+    except ValueError:
+        raise _unfit("cannot be written as JSON") from None
+    if len(written) > most:
+        raise _unfit(f"is larger than max_result_media_bytes={most}")
+    return written.decode()
+
+
+def _unfit(why: str) -> ToolError:
+    return ToolError(f"the tool has run, but the structured content that the MCP server answered with {why}")
+
+
+def _blocks(content: list[Any] | tuple[Any, ...], limits: Limits) -> Iterator[Block]:
+    for raw in content[: limits.max_open_blocks]:
+        block = plain(raw)
+        kind = block.get("type")
+        reader = _READERS.get(kind) if isinstance(kind, str) else None
+        yield _unreadable(block, "") if reader is None else reader(block)
+    if (rest := len(content) - limits.max_open_blocks) > 0:
+        yield Text(f"[cut: {rest} more blocks]")
+
+
+def _text(block: dict[str, Any]) -> Block:
+    text = block.get("text")
+    return Text(well_formed(text)) if isinstance(text, str) else _unreadable(block, "its text is none")
+
+
+def _media(block: dict[str, Any]) -> Block:
+    mime = _mime(peek(block, "mimeType", "mime_type"))
+    if mime is None:
+        return _unreadable(block, "it has no type")
+    return _media_of(mime, block.get("data"), None) or _unreadable(block, "its data is not base64")
+
+
+def _link(block: dict[str, Any]) -> Block:
+    words = [_line(block, "name"), _line(block, "uri"), _mime(peek(block, "mimeType", "mime_type"))]
+    return Text(f"[resource: {', '.join(word for word in words if word)}]")
+
+
+def _resource(block: dict[str, Any]) -> Block:
+    resource = plain(block.get("resource"))
+    address = _line(resource, "uri") or "without an address"
+    text = resource.get("text")
+    if isinstance(text, str):
+        return Text(f"[resource: {address}]\n{well_formed(text)}")
+    mime = _mime(peek(resource, "mimeType", "mime_type")) or "application/octet-stream"
+    blob = resource.get("blob")
+    return _media_of(mime, blob, address) or Text(f"[resource: {address}; left out: its data is not base64]")
+
+
+_READERS: Mapping[str, Callable[[dict[str, Any]], Block]] = {
+    "text": _text,
+    "image": _media,
+    "audio": _media,
+    "resource_link": _link,
+    "resource": _resource,
+}
+
+
+def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
+    """Returns the data as media; None if it is not base64: a provider would refuse the request that holds it, and each
+    one after it."""
+    if not isinstance(data, str):
+        return None
+    data = _without_breaks(data)
+    if not _is_base64(data):
+        return None
+    kind = _KINDS.get(mime.partition("/")[0], "file")
+    return Media(kind=kind, mime_type=mime, data=data, filename=filename)
+
+
+def _without_breaks(data: str) -> str:
+    """Returns base64 without line breaks, which MIME adds."""
+    return "".join("".join(data[at : at + CHECKED_AT_ONCE].split()) for at in range(0, len(data), CHECKED_AT_ONCE))
+
+
+def _is_base64(data: str) -> bool:
+    for at in range(0, len(data), CHECKED_AT_ONCE):
+        piece = data[at : at + CHECKED_AT_ONCE]
+        if "=" in piece and at + len(piece) < len(data):  # padding belongs to the end
+            return False
+        try:
+            binascii.a2b_base64(piece, strict_mode=True)
+        except ValueError:
+            return False
+    return True
+
+
+def _unreadable(block: dict[str, Any], why: str) -> Text:
+    kind = _line(block, "type") or "block of no known kind"
+    return Text(f"[{kind}{f'; left out: {why}' if why else ''}]")
+
+
+def _mime(value: Any) -> str | None:
+    return value if isinstance(value, str) and _MIME.fullmatch(value) else None
+
+
+def _line(block: Mapping[str, Any], key: str) -> str:
+    value = block.get(key)
+    return excerpt(value, MAX_ADDRESS_CHARS) if isinstance(value, str) else ""
+
+
+# -- ours, for serving tools over MCP --
+
+
+def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRUCTURE) -> dict[str, Any]:
+    """Returns an observation as ``CallToolResult``, as JSON.
+
+    The text for the model becomes the content; a value that is not just text also becomes the structured content. Any
+    outcome but success is an error that the model can read (``isError``), as the protocol requires.
+
+    Args:
+        observation: the observation of a call that an MCP client has made.
+        protocol_version: the one spoken with that client; before 2026-07-28 only an object is structured content.
+    """
+    result = observation.result
+    blocks: list[Block] = [Text(observation.model_content)] if result is None else list(result.blocks)
+    answer: dict[str, Any] = {
+        "content": [content for block in blocks for content in _content(block)],
+        "isError": observation.outcome != "ok",
+        "resultType": "complete",
+    }
+    structured = _structured(observation.value)
+    if structured is not None and (isinstance(structured, dict) or protocol_version >= ANY_STRUCTURE):
+        answer["structuredContent"] = structured
+    return answer
+
+
+def _structured(value: Any) -> Any:
+    """Returns the value in plain JSON; None for text, nothing, and values that JSON cannot express."""
+    if isinstance(value, (str, ToolResult)):
+        return None
+    try:
+        return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null")
+    except (PydanticSerializationError, ValueError):
+        return None
+
+
+def _content(block: Block) -> Iterator[dict[str, Any]]:
+    if isinstance(block, Text):
+        yield {"type": "text", "text": block.text}
+    elif isinstance(block, Media):
+        yield _mcp_media(block)
+
+
+def _mcp_media(media: Media) -> dict[str, Any]:
+    name = media.filename or media.kind
+    if media.data is not None and media.kind in ("image", "audio") and media.mime_type:
+        return {"type": media.kind, "data": media.data, "mimeType": media.mime_type}
+    mime = {"mimeType": media.mime_type} if media.mime_type else {}
+    if media.data is not None:
+        return {"type": "resource", "resource": {"uri": f"attachment:{name}", "blob": media.data, **mime}}
+    if media.url is not None:
+        return {"type": "resource_link", "uri": media.url, "name": name, **mime}
+    return {"type": "text", "text": media.placeholder()}  # known only to another provider, by its id

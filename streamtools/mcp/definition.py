@@ -4,6 +4,11 @@ The name for the model is valid at every provider, and no two are alike. With a 
 ``github`` becomes ``github__create_issue``. The first ``__`` is the border: the prefix is written so that it neither
 contains one nor ends in ``_`` (each ``_`` that would do so is followed by ``-``), so that ``a_`` with ``b`` and ``a``
 with ``_b`` stay apart.
+
+Reads values of an MCP server, from the SDK's objects of either generation or from plain dicts.
+
+The Python SDK wrote ``inputSchema`` until 1.x and writes ``input_schema`` since 2.0; JSON always has the former. The
+values may be of any type, and are untrusted.
 """
 
 from __future__ import annotations
@@ -14,26 +19,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
 from ..limits import Limits
 from ..schema.names import TOOL_NAMES
-from .reading import excerpt, peek, plain, weighed
+from ..text import cut, well_formed
 
 __all__ = [
-    "RefusedTool",
-    "ServerTool",
-    "Unacceptable",
-    "Weight",
-    "checked_prefix",
-    "name_problem",
-    "namespaced",
-    "read_definition",
-    "refused",
-    "said",
-]
+    "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "name_problem", "namespaced",
+    "peek", "plain", "read_definition", "refused", "said", "weighed",
+]  # fmt: skip
+
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
@@ -236,3 +234,63 @@ def namespaced(prefix: str, name: str) -> str:
     digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
     kept = TOOL_NAMES.cleaned(whole)
     return f"{kept[: TOOL_NAMES.length - HASH_DIGITS - 1]}-{digest}"
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def peek(value: Any, *names: str) -> Any:
+    """Returns the first of the named keys or attributes that is there and not None."""
+    for name in names:
+        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """Returns an SDK object as its JSON object; a mapping as it is; anything else as an empty object."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    dump = getattr(value, "model_dump", None)
+    dumped = dump(mode="json", by_alias=True, exclude_none=True) if callable(dump) else None
+    return dumped if isinstance(dumped, dict) else {}
+
+
+def excerpt(text: str, max_chars: int) -> str:
+    """Returns a peer's text for a message: on one line, bounded, and with codes (``\\u202e``) for characters that are
+    invisible or move visible ones."""
+    shown = well_formed(text[: max_chars + 1])
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
+    return cut(shown, max_chars)
+
+
+class Weighed(NamedTuple):
+    """The size of a JSON value, as far as it was measured."""
+
+    values: int
+    chars: int
+    """Characters of its texts and keys."""
+    is_whole: bool
+    """True if it has no more values than allowed; all were counted unless there are too many characters."""
+
+
+def weighed(value: Any, max_values: int, max_chars: int) -> Weighed:
+    """Measures a JSON value until it exceeds a bound. Writing it is one step that holds up every thread, so it is
+    measured first."""
+    waiting = [value]
+    count = chars = 0
+    while waiting and chars <= max_chars:
+        held = waiting.pop()
+        count += 1
+        if isinstance(held, str):
+            chars += len(held)
+        elif isinstance(held, (Mapping, list, tuple)):
+            if count + len(waiting) + len(held) > max_values:
+                return Weighed(count, chars, False)
+            if isinstance(held, Mapping):
+                chars += sum(len(key) for key in held if isinstance(key, str))
+                held = held.values()
+            waiting.extend(held)
+    return Weighed(count, chars, True)

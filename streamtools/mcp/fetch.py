@@ -1,27 +1,50 @@
-"""Fetches the tools of an MCP server as tools: `fetch_tools`."""
+"""Fetches the tools of an MCP server as tools: `fetch_tools`.
+
+Lists the tools of a server: reads all pages of ``tools/list``, bounded.
+
+Caches lists of tools until they have to be asked for again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+import json
+import math
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
 import anyio
+from pydantic import ValidationError
 
 from ..errors import SchemaError
 from ..event_loop import Aside
 from ..limits import Limits
 from ..schema import Kept
 from ..tools import Effect, NeedsApproval, Tool
-from .cache import Credentials, SchemaCache
 from .calls import caller
-from .definition import RefusedTool, ServerTool, checked_prefix, namespaced, refused
-from .listing import Listing, list_all
+from .definition import (
+    RefusedTool,
+    ServerTool,
+    Unacceptable,
+    Weight,
+    checked_prefix,
+    namespaced,
+    peek,
+    read_definition,
+    refused,
+)
 from .peer import Peer
 from .pins import Pins
 
-__all__ = ["ApprovalOf", "EffectOf", "FetchedTools", "fetch_tools"]
+__all__ = [
+    "ApprovalOf", "Credentials", "EffectOf", "FetchedTools", "Listing", "MessageHandler", "SchemaCache",
+    "fetch_tools", "list_all",
+]  # fmt: skip
+
 
 EffectOf: TypeAlias = Effect | Callable[[ServerTool], Effect]
 """One effect for all tools of a server, or a function that returns it for each."""
@@ -262,3 +285,314 @@ class _Maker:
 
     def _needs_approval(self, definition: ServerTool) -> NeedsApproval:
         return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
+
+
+# -- listing -----------------------------------------------------------------------------------------------------------
+
+
+MAX_CURSOR_CHARS = 16_384
+"""Characters of a page's cursor, which is sent back as it came; those of real servers have some hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A server's tools, as they were listed, independent of any session."""
+
+    definitions: tuple[ServerTool, ...]
+    """The tools that can be taken, sorted by the server's names."""
+    refused: tuple[RefusedTool, ...]
+    complete: bool
+    """True if the list was read to its end."""
+    ttl_s: float | None
+    """Seconds for which the list is valid according to the server (``ttlMs``); None if the server does not say."""
+    public: bool
+    """True if the server says that the list is the same for everybody (``cacheScope``)."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """The content of the pages read so far."""
+
+    by_name: dict[str, ServerTool] = field(default_factory=dict)
+    refused: list[RefusedTool] = field(default_factory=list)
+    ambiguous: set[str] = field(default_factory=set)
+    seen: int = 0
+    weight: Weight = field(default_factory=Weight)
+    ttls: list[float] = field(default_factory=list)
+    public: bool = True
+
+    def stop(self, reason: str) -> None:
+        self.refused.append(RefusedTool(name=None, reason=reason))
+
+
+async def list_all(peer: Peer, limits: Limits) -> Listing:
+    """Asks for every page. This ends whatever the server answers; problems are listed in `Listing.refused`. Pages are
+    read in a thread, not in the event loop.
+
+    Raises:
+        Exception: any error that the session raises when it cannot ask, or is answered with an error.
+    """
+    found = _Found()
+    complete = await _read_pages(peer, limits, found)
+    definitions = (found.by_name[name] for name in sorted(found.by_name))
+    return Listing(
+        definitions=tuple(definitions),
+        refused=tuple(found.refused),
+        complete=complete,
+        ttl_s=min(found.ttls, default=None),
+        public=found.public,
+    )
+
+
+async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
+    cursor: str | None = None
+    used: set[str] = set()
+    aside = Aside()
+    for _ in range(limits.max_list_pages):
+        try:
+            page = await peer.page(cursor)
+        except ValidationError:
+            found.stop("the MCP SDK does not take this page of the list: it breaks the protocol")
+            return False
+        more = await aside.run(_read_page, page, limits, found, aside)
+        cursor = _next_cursor(page)
+        del page  # it may be large, and the next one is on its way
+        if not more:
+            return False
+        if cursor is None:
+            return True
+        if not peer.has_pages:
+            found.stop("the list has another page, for which this session cannot ask: its list_tools() takes no cursor")
+            return False
+        if len(cursor) > MAX_CURSOR_CHARS:
+            found.stop(f"the list has another page, whose cursor is longer than {MAX_CURSOR_CHARS} characters")
+            return False
+        if cursor in used:
+            found.stop("the list goes in a circle: a page leads to one before it")
+            return False
+        used.add(cursor)
+    found.stop(f"the list has more pages than max_list_pages={limits.max_list_pages}")
+    return False
+
+
+def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
+    """Takes a page's tools; returns False if there is nothing more to take."""
+    tools = page if isinstance(page, list) else peek(page, "tools")
+    if not isinstance(tools, (list, tuple)):
+        found.stop("a page of the list holds no list of tools")
+        return False
+    _note_caching(page, found)
+    for raw in tools:
+        if found.seen >= limits.max_listed_tools:
+            found.stop(f"the list has more tools than max_listed_tools={limits.max_listed_tools}; the rest is left out")
+            return False
+        found.seen += 1
+        definition = _read(raw, limits, found)
+        if why := _too_much(found.weight, limits):
+            found.stop(f"the list {why}; the rest is left out")
+            return False
+        if definition is not None:
+            _take(definition, raw, found)
+        if aside.is_left:
+            return False
+    return True
+
+
+def _too_much(weight: Weight, limits: Limits) -> str | None:
+    if weight.size > limits.max_list_bytes:
+        return f"is larger than max_list_bytes={limits.max_list_bytes}"
+    if weight.values > limits.max_list_values:
+        return f"has schemas of more JSON values than max_list_values={limits.max_list_values}"
+    return None
+
+
+def _read(raw: Any, limits: Limits, found: _Found) -> ServerTool | None:
+    try:
+        return read_definition(raw, limits, found.weight)
+    except Unacceptable as reason:
+        found.refused.append(refused(raw, str(reason)))
+        return None
+
+
+def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
+    known = found.by_name.get(definition.name)
+    if definition.name in found.ambiguous or (known is not None and known.fingerprint != definition.fingerprint):
+        # It is unknown which of the two would run. The same tool again is normal where a list moved between two pages.
+        found.by_name.pop(definition.name, None)
+        found.ambiguous.add(definition.name)
+        found.refused.append(refused(raw, "the server has several tools of this name"))
+        return
+    found.by_name[definition.name] = definition
+
+
+def _note_caching(page: Any, found: _Found) -> None:
+    """Notes ``ttlMs`` and ``cacheScope``. The SDK fills them in where the server omitted them, which its objects
+    show."""
+    said = getattr(page, "model_fields_set", None)
+    if said is None or "ttl_ms" in said or "ttlMs" in said:
+        ttl = peek(page, "ttlMs", "ttl_ms")
+        if isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and math.isfinite(ttl):
+            found.ttls.append(max(ttl, 0) / 1000)
+    found.public = found.public and peek(page, "cacheScope", "cache_scope") == "public"
+
+
+def _next_cursor(page: Any) -> str | None:
+    cursor = peek(page, "nextCursor", "next_cursor")
+    return cursor if isinstance(cursor, str) and cursor else None  # servers without pages may send ""
+
+
+# -- cache -------------------------------------------------------------------------------------------------------------
+
+
+Credentials: TypeAlias = str | bytes | Mapping[str, str] | None
+"""The means by which a server tells its callers apart: a token, or the headers of a request."""
+
+LIST_CHANGED = "notifications/tools/list_changed"
+
+
+class MessageHandler(Protocol):
+    """The type of a handler for the SDK's ``ClientSession(message_handler=...)``."""
+
+    async def __call__(self, message: Any) -> None:
+        """Takes a message of the server."""
+
+
+class _Key(NamedTuple):
+    server: str
+    partition: bytes | None  # a hash of the credentials; None: for everybody
+    version: str | None
+    limits: Limits
+
+
+class SchemaCache:
+    """Keeps the lists of tools of MCP servers, each for its server and its caller.
+
+    A list is valid for as long as the server says (``ttlMs``, MCP 2026-07-28; 0 means that it is never kept), else for
+    `default_ttl_s`. It is dropped earlier when the server announces a change (`message_handler`), on `invalidate`, and
+    for a session whose server has another version. Lists are kept apart by a keyed hash of the credentials, unless the
+    server says that all see the same (``cacheScope: public``). Credentials themselves are not kept.
+
+    Calls of `resolve` that run at the same time wait for one ``tools/list``. Use one cache in one event loop at a time.
+
+    Args:
+        default_ttl_s: seconds for which a list is valid when the server does not say; 0 keeps none.
+        max_ttl_s: the longest time that a server may ask for (the MCP SDK also has a day).
+        max_entries: lists kept; the oldest goes first.
+        clock: seconds from any start, for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        default_ttl_s: float = 300.0,
+        max_ttl_s: float = 86_400.0,
+        max_entries: int = 64,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if max_entries < 1:
+            raise ValueError(f"max_entries={max_entries}: must be at least 1")
+        self._default_ttl_s = default_ttl_s
+        self._max_ttl_s = max_ttl_s
+        self._max_entries = max_entries
+        self._clock = clock
+        self._salt = secrets.token_bytes(32)  # so that the kept hashes cannot be compared with those of guessed tokens
+        self._entries: dict[_Key, tuple[Listing, float]] = {}  # each with the time at which it expires
+        self._flights: dict[_Key, anyio.Event] = {}
+        self._changes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<SchemaCache of {len(self)} lists>"
+
+    async def resolve(
+        self,
+        server: str,
+        ask: Callable[[], Awaitable[Listing]],
+        *,
+        credentials: Credentials = None,
+        version: str | None = None,
+        limits: Limits = Limits(),
+    ) -> Listing:
+        """Returns the list of a server: the cached one if it is still valid, else the one that `ask` gets.
+
+        Args:
+            server: its name here; two servers never share one.
+            ask: gets the list from the server.
+            credentials: the means by which the server tells callers apart.
+            version: of the server; another one has another list.
+            limits: those that `ask` reads the list by.
+        """
+        key = _Key(server, self._hash(credentials), version, limits)
+        while True:
+            for candidate in (key, key._replace(partition=None)):
+                if (listing := self._fresh(candidate)) is not None:
+                    return listing
+            if (flight := self._flights.get(key)) is None:
+                return await self._fly(key, ask)
+            await flight.wait()  # its list may already be stale, or it failed: look again
+
+    def invalidate(self, server: str | None = None) -> None:
+        """Drops the lists of a server, or of all; lists being asked for right now are not kept either."""
+        self._changes += 1
+        gone = [key for key in self._entries if server is None or key.server == server]
+        for key in gone:
+            del self._entries[key]
+
+    def message_handler(self, server: str, then: MessageHandler | None = None) -> MessageHandler:
+        """Returns a handler for ``ClientSession(..., message_handler=...)`` that drops the server's list when the
+        server announces a change. Servers of MCP 2026-07-28 announce it only to clients that listen for it
+        (``subscriptions/listen``).
+
+        Args:
+            server: the name that `fetch_tools` is given.
+            then: gets every message, too.
+        """
+
+        async def handle(message: Any) -> None:
+            if peek(getattr(message, "root", message), "method") == LIST_CHANGED:  # SDK 1 wraps it in a `root`
+                self.invalidate(server)
+            if then is not None:
+                await then(message)
+
+        return handle
+
+    def _fresh(self, key: _Key) -> Listing | None:
+        listing, expires_at = self._entries.get(key, (None, math.inf))
+        if self._clock() >= expires_at:
+            del self._entries[key]
+            return None
+        return listing
+
+    async def _fly(self, key: _Key, ask: Callable[[], Awaitable[Listing]]) -> Listing:
+        flight = self._flights[key] = anyio.Event()
+        asked_at, changes = self._clock(), self._changes
+        try:
+            listing = await ask()
+            if changes == self._changes:
+                self._keep(key, listing, asked_at)
+            return listing
+        finally:
+            del self._flights[key]
+            flight.set()
+
+    def _keep(self, key: _Key, listing: Listing, asked_at: float) -> None:
+        ttl_s = self._default_ttl_s if listing.ttl_s is None else min(listing.ttl_s, self._max_ttl_s)
+        if ttl_s <= 0 or not listing.complete:
+            return
+        if listing.public:
+            key = key._replace(partition=None)
+        self._entries.pop(key, None)
+        while len(self._entries) >= self._max_entries:
+            del self._entries[next(iter(self._entries))]
+        self._entries[key] = listing, asked_at + ttl_s
+
+    def _hash(self, credentials: Credentials) -> bytes:
+        if credentials is None:
+            return b""
+        if isinstance(credentials, Mapping):
+            credentials = json.dumps(sorted(credentials.items()))
+        if isinstance(credentials, str):
+            credentials = credentials.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(credentials, key=self._salt).digest()

@@ -26,7 +26,7 @@ import anyio
 from anyio import CancelScope, to_thread
 from pydantic import RootModel, TypeAdapter, ValidationError
 
-from .reading import peek
+from .definition import peek
 
 __all__ = ["OnProgress", "Peer", "Unasked"]
 

@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 
 from anyio import to_thread
 
-from ..exports.diff import diff
-from .definition import ServerTool, said
-from .reading import excerpt
+from ..exports.batch import diff
+from .definition import ServerTool, excerpt, said
 
 __all__ = ["Approve", "Pins", "ToolChange"]
 

@@ -22,13 +22,20 @@ Whatever the mode, a call gives the same events and the same record. Without a s
 
 from __future__ import annotations
 
-from .adapter import StreamingAdapter, ToolCallingAdapter
-from .answer_form import tool_prompt
-from .checking import RetriesSpent, Retry, RetryBudget, ToolCallValidation
-from .native import NativeToolAdapter
-from .responses import Payload, parse_json_response
-from .rules import DEFAULT_RULES, ModelRule, ToolCallingMode, get_adapter, mode_for
-from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
+from .native import NativeToolAdapter, StreamingAdapter, ToolCallingAdapter
+from .reading import RetriesSpent, Retry, RetryBudget, ToolCallValidation
+from .responses import Payload, parse_json_response, tool_prompt
+from .text_modes import (
+    DEFAULT_RULES,
+    JSONObjectAdapter,
+    ModelRule,
+    OpenAIStructuredAdapter,
+    ParsedAdapter,
+    ToolCallingMode,
+    ValidatedAdapter,
+    get_adapter,
+    mode_for,
+)
 
 __all__ = [
     "DEFAULT_RULES",

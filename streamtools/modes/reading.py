@@ -12,19 +12,42 @@ Theory of operation. Between payloads an opener is looked for; from there a gene
 reads is held, since it may be text. The payload is *found* once a part of it was emitted: its call, its answer or its
 scratchpad. Nothing can be taken back from then on. A text has one payload: the rest is text and is not searched again,
 because a model that goes on by itself invents the tool's result, and the next call from that.
+
+Checks whether a payload's call may run, says why not in words for the model, and bounds how often it may retry.
+
+Turns payloads in a streamed text into calls, text and reasoning, as they come.
+
+    {"scratchpad": "Look it up.", "tool": "get_weather", "arguments": {"city": "Pa...
+     → reasoning, delta by delta   → a call, whose arguments grow
+
+A call found here is treated like a native one: accumulated, validated, dispatched, observed. It ends with the response,
+as a call of the chat wire does, so that one that was cut can never run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
 
+from ..errors import InvalidArguments, UnknownTool
+from ..events import ReasoningDelta, ReasoningEnd, ReasoningStart, StreamEnd, StreamWarning, TextStart, ToolCallFragment
 from ..limits import Limits
+from ..stages import DEFAULT, StageList
+from ..stages.arguments import Validate, arguments_of
 from ..stages.preview import PartialJSON
+from ..stages.text import TextRecipe
+from ..stages.text.parts import TextStage
 from ..stages.text.reader import Markers, NotACall, Parsing, Reader, TextOver
 from ..text import SurrogateJoiner
+from ..tools import AnyTool, Binder, Exported, Tool, Toolset
+from ..tools.callables import reserved_names
 
-__all__ = ["WRAPPER", "PayloadReader", "Sink"]
+__all__ = [
+    "PAYLOADS", "PayloadReader", "PayloadStage", "RetriesSpent", "Retry", "RetryBudget", "RetryOutcome", "Sink",
+    "ToolCallValidation", "WRAPPER", "check", "pass_unchecked", "unchecked", "with_payloads",
+]  # fmt: skip
+
 
 WRAPPER = "response"
 """The key of an object that contains nothing but the payload: a strict schema must not be a union at its root."""
@@ -370,3 +393,312 @@ def _escaped(reader: Reader) -> Parsing[str]:
     if not all(digit in "0123456789abcdefABCDEF" for digit in digits):
         raise NotACall
     return chr(int(digits, 16))
+
+
+# -- checking ----------------------------------------------------------------------------------------------------------
+
+
+_REQUIRED = "is required but missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallValidation:
+    """The result of checking whether a call's arguments fit its tool."""
+
+    is_valid: bool
+    error_message: str | None = None
+    """The problems, for the model to read, without argument values; None if there are none."""
+    arguments: dict[str, Any] | None = field(default=None, repr=False)
+    """The arguments in the function's types and with its defaults; None unless they are valid."""
+    validated: bool = True
+    """True if a schema was checked. False where the mode checks none: then `is_valid` says only that there are
+    arguments."""
+
+
+def check(
+    payload: Mapping[str, Any] | None,
+    tools_by_name: Mapping[str, AnyTool],
+    told: Callable[[str, Tool], Exported] | None = None,
+) -> ToolCallValidation:
+    """Validates a payload's call by the tool itself.
+
+    Args:
+        payload: the result of `extract_tool_call`.
+        tools_by_name: the tools that may be called.
+        told: gives a tool as it was shown to the model, if that differs from the tool.
+    """
+    found = _call_of(payload, tools_by_name)
+    if isinstance(found, ToolCallValidation):
+        return found
+    name, given, arguments = found
+    tools = Toolset([given])
+    (tool,) = tools.values()
+    assert tool is not None, "it is no bare name"
+    if told is not None:
+        tools = Toolset([told(name, tool)])
+    try:
+        bound = tool.validate(tools.decode(next(iter(tools)), arguments))
+    except InvalidArguments as error:
+        return _refused(error)
+    return ToolCallValidation(is_valid=True, arguments=bound.by_name, validated=bound.validated)
+
+
+def pass_unchecked(payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+    """Lets a payload's call pass if there is such a tool and if its arguments are an object."""
+    found = _call_of(payload, tools_by_name)
+    if isinstance(found, ToolCallValidation):
+        return replace(found, validated=False)
+    return ToolCallValidation(is_valid=True, arguments=found[2], validated=False)
+
+
+def _call_of(
+    payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]
+) -> tuple[str, AnyTool, dict[str, Any]] | ToolCallValidation:
+    """Returns name, tool and arguments of the call, or the reason why there is none."""
+    name = payload.get("tool") if payload else None
+    if payload is None or not isinstance(name, str):
+        return _invalid("the response holds no tool call")
+    if name not in tools_by_name:
+        return _invalid(str(UnknownTool(name, available=sorted(tools_by_name))))
+    arguments = payload.get("arguments", {})
+    if isinstance(arguments, str):
+        found = arguments_of(arguments)
+        arguments = None if isinstance(found, str) else found[0]
+    if not isinstance(arguments, Mapping):
+        return _invalid("ArgValidationError: arguments\n  Input should be a valid JSON object")
+    return name, tools_by_name[name], dict(arguments)
+
+
+def _invalid(message: str) -> ToolCallValidation:
+    return ToolCallValidation(is_valid=False, error_message=message)
+
+
+def _refused(error: InvalidArguments) -> ToolCallValidation:
+    """Returns an error in the form that models know from pydantic: the place, and below it the rule."""
+    problems = error.problems or (f"arguments: {error}",)
+    return _invalid("ArgValidationError: " + "\n".join(map(_in_two_lines, problems)))
+
+
+def _in_two_lines(problem: str) -> str:
+    where, colon, rule = problem.partition(": ")
+    if not colon:
+        return problem
+    if rule == _REQUIRED:
+        rule = "Field required"
+    elif rule.startswith("should "):
+        rule = f"Input {rule}"
+    return f"{where}\n  {rule[:1].upper()}{rule[1:]}"
+
+
+# -- tools that take any arguments ----------------------------------------------------------------------------------
+
+
+def unchecked(tool: Tool) -> Tool:
+    """Returns the same tool, taking any arguments as they are; the record of its calls says ``validated=False``."""
+    return replace(tool, boundary="advisory", _binder=_Unchecked(tool))
+
+
+class _Unchecked:
+    """A binder that checks only that the model sets no parameter that only the program sets."""
+
+    validator_name: str | None = None
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._binder: Binder = tool._binder
+        self.schema: dict[str, Any] = self._binder.schema
+        self.injected = self._binder.injected
+        self._reserved = reserved_names(tool.fn)
+
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        names = self.schema.get("properties", {})
+        if self.schema.get("additionalProperties") is False and not names.keys() >= arguments.keys():
+            raise self._refused("have a name that is no argument of this tool")
+        return dict(arguments), ()
+
+    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        try:
+            args, kwargs = self._binder.arrange(values, injected)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise self._refused("do not have what the function's parameters need") from None
+        if any(name in self._reserved and name not in values and name not in injected for name in kwargs):
+            raise self._refused("set, by way of **kwargs, a parameter that only the program sets")
+        return args, kwargs
+
+    def drift(self) -> list[str]:
+        return self._binder.drift()
+
+    def _refused(self, rule: str) -> InvalidArguments:
+        line = f"the arguments: {rule}"
+        return InvalidArguments(f"invalid arguments for {self._tool.name}: {line}", problems=[line])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """The decision to ask again: append `message` to the history."""
+
+    message: dict[str, str]
+    """The user's message that says what was wrong."""
+    attempt: int
+    """Number of this retry, from 1."""
+    left: int
+    """Number of retries that are left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetriesSpent:
+    """The decision not to ask again: the model had all its retries."""
+
+    attempts: int
+    """Number of retries that were made."""
+    error_message: str
+    """The last problem."""
+
+
+RetryOutcome: TypeAlias = Retry | RetriesSpent
+
+
+class RetryBudget:
+    """Counts how often a model may still correct one call.
+
+    >>> budget = RetryBudget(1)
+    >>> budget.failed("no such tool")
+    Retry(message={'role': 'user', 'content': 'Error: no such tool. Try again.'}, attempt=1, left=0)
+    >>> budget.failed("no such tool")
+    RetriesSpent(attempts=1, error_message='no such tool')
+
+    Args:
+        limit: retries in a row; a call that is valid gives them back (`succeeded`).
+
+    Raises:
+        ValueError: `limit` is negative.
+    """
+
+    def __init__(self, limit: int = 2) -> None:
+        if limit < 0:
+            raise ValueError(f"RetryBudget({limit}): the limit must be 0 or more")
+        self.limit = limit
+        self.used = 0
+        """Retries since the last success."""
+
+    def failed(self, error_message: str | None) -> RetryOutcome:
+        """Counts a response that was not usable; returns whether to ask again.
+
+        Args:
+            error_message: the problem (`ToolCallValidation.error_message`); None where the response had no payload.
+        """
+        text = error_message or "the response holds no JSON object of the form that was asked for"
+        if self.used >= self.limit:
+            return RetriesSpent(attempts=self.used, error_message=text)
+        self.used += 1
+        message = {"role": "user", "content": f"Error: {text}. Try again."}
+        return Retry(message=message, attempt=self.used, left=self.limit - self.used)
+
+    def succeeded(self) -> None:
+        """Counts a response that was usable, which restores the whole budget."""
+        self.used = 0
+
+
+# -- stage -------------------------------------------------------------------------------------------------------------
+
+
+_LABEL = "payload"  # of the one call; wires use numbers, or names of their own
+
+
+class PayloadStage(TextStage):
+    """Turns the payload in the text into events, as the sink of its reader. Stands before ``accumulate``."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self._reader = PayloadReader(limits, self)
+        self._text_came = False
+        self._has_call = False
+        self._key = ""
+
+    def _is_plain(self, text: str) -> bool:
+        return self._reader.is_plain(text)
+
+    def _text(self, text: str) -> None:
+        self._text_came = True
+        self._reader.feed(text)
+
+    def _text_over(self) -> None:
+        self._reader.over()
+
+    def _stream_end(self, end: StreamEnd) -> StreamEnd:
+        if self._text_came and not self._reader.whole:
+            self._out.append(StreamWarning("no_payload", "the text holds no whole payload"))
+        return replace(end, finish="tool_calls") if end.finish == "stop" and self._has_call else end
+
+    # -- the sink --
+
+    def text(self, text: str) -> None:
+        """Emits text."""
+        self._tell_text(text)
+
+    def call(self, name: str) -> None:
+        """Begins a call."""
+        self._has_call = True
+        self._tell_between(ToolCallFragment(_LABEL, name=name, start=True))
+
+    def arguments(self, text: str) -> None:
+        """Emits more of the call's arguments."""
+        self._tell_between(ToolCallFragment(_LABEL, arguments=text))
+
+    def call_over(self, *, whole: bool) -> None:
+        """Marks the call as cut if it will never end; a whole one ends with the response."""
+        if self._has_call and not whole:
+            self._tell_between(ToolCallFragment(_LABEL, end=True, cut=True))
+
+    def begin(self, key: str, *, is_string: bool) -> None:
+        """Begins reasoning, or a part of text, which may stay empty."""
+        self._key = key
+        if key == "scratchpad":
+            self._tell_between(ReasoningStart())
+            return
+        self._close_part()
+        self._out.append(self._start or TextStart())
+        self._start, self._open = None, True
+
+    def add(self, text: str) -> None:
+        """Emits more of the reasoning or the text."""
+        if self._key == "scratchpad":
+            self._tell_between(ReasoningDelta(text))
+        else:
+            self._tell_text(text)
+
+    def end(self) -> None:
+        """Ends the reasoning or the part of text."""
+        if self._key == "scratchpad":
+            self._tell_between(ReasoningEnd())
+        else:
+            self._close_part()
+
+
+PAYLOADS = TextRecipe("payloads", lambda tools, limits: PayloadStage(limits), before="accumulate")
+"""A recipe of the stage, to be put before ``accumulate``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ValidateAs:
+    """A recipe of the stage ``validate``, with each tool as an adapter showed it to the model."""
+
+    told: Callable[[str, Tool], Exported]
+    name: str = "validate"
+
+    def build(self, tools: Toolset, limits: Limits, id_salt: str) -> Validate:
+        """Makes the stage for one stream."""
+        told = Toolset(name if tool is None else self.told(name, tool) for name, tool in tools.items())
+        return Validate(told, limits)
+
+
+def with_payloads(told: Callable[[str, Tool], Exported] | None = None) -> StageList:
+    """Returns the default stages with the one for payloads.
+
+    Args:
+        told: gives a tool as it was shown to the model under that name, if its arguments have to be read differently.
+    """
+    stages = DEFAULT.insert_before("accumulate", PAYLOADS)
+    return stages if told is None else stages.without("validate").insert_after("finalize", _ValidateAs(told))

@@ -27,7 +27,7 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 
 from ..dispatch import Decision, Suspended
-from ..dispatch.call import Mention
+from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
 from ..display import shown_by
 from ..errors import LocalProtocolError
@@ -40,12 +40,11 @@ from ..parts import FINISHES, RunOutcome, ToolCall, Usage
 from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import Wire
-from .conversation import Conversation, conversation_of
+from .conversation import Conversation, conversation_of, in_time
 from .entry import Pipeline, PipelineKeywords, of_resume, pipeline
 from .hosted import OpenPipeline
 from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
-from .requests import in_time
 from .sync import SyncAgentLoop, in_threads
 from .trajectory import Trajectory
 

@@ -25,10 +25,10 @@ from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_toke
 
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.approval import Resolution, check_loop
-from ..dispatch.call import Mention
-from ..dispatch.moves import Moves
 from ..dispatch.options import LEAVES_CALLS
+from ..dispatch.states import Mention
 from ..dispatch.timers import OwnTimers, Timer, Timers
+from ..dispatch.transitions import Moves
 from ..display import shown_by
 from ..errors import LocalProtocolError
 from ..event_loop import is_cancellation, is_cancelled, is_in_generator, is_running, is_told, ring, settle_at_exit
@@ -39,11 +39,10 @@ from ..parts import ToolCall
 from ..sources import Source
 from ..tools import Toolset
 from ..turn import Turn
-from .joining import is_looked_at, join
+from .group_exit import Deadlines, Settling, is_looked_at, join
 from .pump import ItemDecoder, Pump, Transform, unwrapped
 from .queues import Branch, Outbox, WhenFull
 from .refusals import asynchronous_only, turned_to
-from .settling import Deadlines, Settling
 from .step import Step
 from .trajectory import Trajectory
 

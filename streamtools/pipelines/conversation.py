@@ -2,22 +2,32 @@
 
 Without a mode these are the wire's own, with the tools exported for it. A mode (`streamtools.modes`) has words of its
 own: fields of the request instead of a list of tools, payloads and results as text, and turns that only think.
+
+Awaits the request for a step's response, which counts towards the times of its step and its run.
+
+An awaitable comes in, its result goes out: the stream. A request that takes too long is cancelled, and is a
+`DeadlineExceeded` that names the limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
+from anyio import move_on_after
+
+from ..errors import DeadlineExceeded
 from ..events import Observation
 from ..exports import Exports, export_all
 from ..history import with_results
+from ..limits import Limits
 from ..modes import NativeToolAdapter, StreamingAdapter, ToolCallingAdapter
 from ..tools import AnyTool, AnyTools
 from ..turn import Turn
 from ..wires import Wire, find
 
-__all__ = ["Conversation", "conversation_of"]
+__all__ = ["Conversation", "conversation_of", "in_time"]
 
 
 class Conversation(Protocol):
@@ -120,3 +130,34 @@ class _ModeConversation:
 
     def only_thinks(self, turn: Turn) -> bool:
         return self._mode.only_thinks(turn)
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+async def in_time(request: Awaitable[Any], limits: Limits, *, requested_at: float, began_at: float) -> Any:
+    """Awaits a request, within the times for the first chunk and the run.
+
+    Args:
+        request: the request.
+        limits: the times.
+        requested_at: when it was made, on ``time.monotonic``.
+        began_at: when the run began.
+
+    Raises:
+        DeadlineExceeded: it took too long.
+    """
+    ends = [
+        (began + seconds, name, seconds)
+        for name, seconds, began in (
+            ("first_chunk_timeout", limits.first_chunk_timeout, requested_at),
+            ("run_timeout", limits.run_timeout, began_at),
+        )
+        if seconds is not None
+    ]
+    if not ends:
+        return await request
+    end, name, seconds = min(ends)
+    with move_on_after(end - time.monotonic()):
+        return await request
+    raise DeadlineExceeded(name, seconds, "the request was not answered")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
-from ..decode.answers import as_items
+from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
 from ..dispatch.executor import Executor

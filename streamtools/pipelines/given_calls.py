@@ -20,7 +20,7 @@ from ..limits import Limits
 from ..parts import CallKind, ToolCall
 from ..stages import Deferred, StageList
 from ..tools import Toolset
-from ..tools.problems import refusal
+from ..tools.checks import refusal
 from ..tools.typed import as_json
 from ..wires import Wire
 from ..wires.reading import caller_of

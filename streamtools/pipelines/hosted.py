@@ -18,7 +18,7 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, checkpoint_if_cancelled, current_token
 
-from ..dispatch.call import Mention
+from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon, is_asyncio, is_running, spawn

@@ -20,7 +20,7 @@ from anyio import to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.lowlevel import current_token
 
-from ..dispatch.call import Mention
+from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..dispatch.call import RunCounts
+from ..dispatch.states import RunCounts
 from ..display import class_name
 from ..errors import LocalProtocolError
 from ..events import (

@@ -6,9 +6,8 @@ from typing import Any
 
 from ..limits import Limits
 from .kinds import connection_of
-from .sockets import responses_of
 from .source import open_source
-from .splitting import Responses
+from .splitting import Responses, responses_of
 
 __all__ = ["responses"]
 

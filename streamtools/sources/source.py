@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from ..decode.answers import as_items
-from ..decode.body import read_json
+from ..decode.body import as_items, read_json
 from ..limits import Limits
 from .items import Item, answer_of, as_item, langchain_chunks, without_finish
 from .kinds import Kind, codings_of, connection_of, foreign_iterator_of, kind_of, raw_of, response_of, untap
 
 if TYPE_CHECKING:  # loaded for the streams that need them
-    from .sockets import NextResponse
-    from .splitting import ResponseSource
+    from .splitting import NextResponse, ResponseSource
 
 __all__ = ["Source", "open_source"]
 
@@ -154,7 +152,7 @@ class Source:
             self._opened.push_async_exit(blocking.leave)
             return blocking
         if kind is Kind.CONNECTION:
-            from .sockets import NextResponse
+            from .splitting import NextResponse
 
             stream = NextResponse(connection_of(stream), self._limits)
         self._of_connection = _of_connection(stream)

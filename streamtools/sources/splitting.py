@@ -7,6 +7,15 @@ The first event that shows its wire decides which one's `Lanes` tell the respons
 Theory of operation. There is no task: the consumer that waits, be it for its response's next event or for the next
 response, reads the connection under a lock, and puts what is not its own where the others find it. So nothing is read
 ahead, and the order of the events within a response is the connection's.
+
+Reads a connection over a socket: one response at a time, by `recv`, and without ever closing it.
+
+    a connection (an SDK's, a lane of its session, one of websockets) in
+    → `NextResponse`, an async iterator of the events of one response; or `responses_of`, of all
+
+Theory of operation. A connection outlives its responses, so what was read of it is kept beside it, as long as it lives:
+which responses have begun, and the events that wait for another reader. The record holds the connection by a weak
+reference alone, and is made anew once the connection has failed. Nothing is read between responses.
 """
 
 from __future__ import annotations
@@ -14,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakMethod
 
 import anyio
 import orjson
@@ -25,9 +35,10 @@ from ..limits import Limits
 from ..wires import detect, find
 from ..wires.lanes import Lanes, OpenResponse
 from ..wires.reading import malformed, provider_error
-from .items import Item, as_event
+from .items import Item, as_event, as_item
 
-__all__ = ["Events", "ResponseSource", "Responses"]
+__all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "responses_of"]
+
 
 _MAX_ASIDES = 64  # events kept although they belong to no open response
 
@@ -258,3 +269,80 @@ def _size(item: Item) -> int:
         return len(item) if isinstance(item, bytes) else len(orjson.dumps(item, default=str))
     except TypeError:  # integers of any size, halves of surrogate pairs
         return len(repr(item))
+
+
+# -- sockets -----------------------------------------------------------------------------------------------------------
+
+
+_METHODS = ("recv_bytes", "recv")  # OpenAI's SDK parses nothing in the first
+_ENDS = frozenset({"ConnectionClosedOK", "EOFError"})  # of websockets; of a lane in OpenAI's SDK
+_known: WeakKeyDictionary[Any, Responses] = WeakKeyDictionary()
+
+
+def responses_of(connection: Any, limits: Limits) -> Responses:
+    """Returns the responses of a connection, which all its readers share; the first one's limits hold."""
+    found = _known.get(connection)
+    if found is None or found.is_over:
+        found = _known[connection] = Responses(_Connection(connection), limits)
+    return found
+
+
+class NextResponse:
+    """The events of the response of a connection that begins next. The connection stays open."""
+
+    is_of_connection = True
+
+    def __init__(self, connection: Any, limits: Limits) -> None:
+        self._connection = connection  # kept alive: the record refers to it weakly
+        self._limits = limits
+        self._response: ResponseSource | None = None
+
+    def __aiter__(self) -> NextResponse:
+        return self
+
+    async def __anext__(self) -> Item:
+        """Returns the next event of the response."""
+        if self._response is None:
+            self._response = await anext(responses_of(self._connection, self._limits))
+        return await anext(self._response)
+
+    def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
+        """Returns an iterator of what comes about the calls of the response that has ended; None if none has."""
+        return None if self._response is None else self._response.later()
+
+    async def aclose(self) -> None:
+        """Drops the rest of the response."""
+        if self._response is not None:
+            await self._response.aclose()
+
+
+class _Connection:
+    """A connection as `Responses` reads it: a message is an event."""
+
+    gives_frames = True
+
+    def __init__(self, connection: Any) -> None:
+        name = next(name for name in _METHODS if hasattr(connection, name))
+        self._receive = WeakMethod(getattr(connection, name))
+
+    async def items(self) -> AsyncIterator[Any]:
+        return self
+
+    def as_item(self, item: Any) -> Item | None:
+        return as_item(item)
+
+    async def aclose(self, _: BaseException | None = None) -> None:
+        """Leaves the connection to its owner."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        receive = self._receive()
+        assert receive is not None, "its reader keeps the connection alive"
+        try:
+            return await receive()
+        except Exception as error:
+            if _ENDS.isdisjoint(each.__name__ for each in type(error).__mro__):
+                raise
+        raise StopAsyncIteration

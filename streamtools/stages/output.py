@@ -18,7 +18,7 @@ from ..limits import Limits
 from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from ..tools.answer import ExportedOutput, OutputType, answer_reader
 from .arguments import Deferred, arguments_of
-from .moments import Moments
+from .preview import Moments
 
 __all__ = ["OutputStage", "OutputType", "TypedOutput"]
 

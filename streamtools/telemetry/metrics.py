@@ -20,8 +20,8 @@ from opentelemetry import metrics
 from .._version import __version__
 from ..events import Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
 from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES
-from .attributes import call_error_type, stream_error_type, stream_outcome
 from .names import SEMCONV, provider_of
+from .tracing import call_error_type, stream_error_type, stream_outcome
 
 __all__ = ["MAX_MODELS", "NAMES", "Metrics", "MetricNames"]
 

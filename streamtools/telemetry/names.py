@@ -9,18 +9,38 @@ Phoenix and MLflow read the default, and fill more columns from it than from nam
     Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
 
 Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20)
+
+Fits captured content into an attribute: text is cut at its end, JSON inside its texts and lists, so that it stays
+JSON. What was cut is marked by `MARK`.
+
+Words why a span failed, without a word of the model's, the provider's or the tool's.
+
+Tells a request in the words of the conventions: its model, its parameters, and its messages.
+
+In: the request as the caller sent it, in the shape of any provider. Nothing of it is changed, or required to be there.
+
+Source: https://github.com/open-telemetry/semantic-conventions/blob/v1.41.1/docs/gen-ai/gen-ai-spans.md
+Source: https://github.com/open-telemetry/semantic-conventions/blob/v1.41.1/docs/gen-ai/gen-ai-input-messages.json
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
-from ..parts import COUNTS
+from ..display import class_name
+from ..errors import ApprovalPending, ProviderError, StreamError
+from ..events import Observation, StreamEnd
+from ..parts import COUNTS, OUTCOMES
 from ..wires import find
 
-__all__ = ["GENAI_0_1", "PROFILES", "SEMCONV", "Names", "provider_of"]
+__all__ = [
+    "GENAI_0_1", "MARK", "Names", "PROFILES", "SEMCONV", "call_words", "error_of", "fitted", "fitted_json",
+    "input_messages", "instructions", "is_pending", "parameters", "provider_of", "request_model", "stream_words",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,3 +212,226 @@ def provider_of(wire: str) -> str:
         return find(wire).provider
     except ValueError:  # a wire of somebody's own that is not registered
         return wire.partition(".")[0]
+
+
+# -- content -----------------------------------------------------------------------------------------------------------
+
+
+MARK = "…"
+
+_LENGTHS = (4096, 1024, 256, 64, 16, 0)  # of texts, tried in this order
+_ITEMS = (64, 16, 4, 1, 0)  # of lists and objects, tried with the shortest texts
+
+
+def fitted(text: str, most: int) -> str:
+    """Returns a text, cut to `most` characters."""
+    return text if len(text) <= most else text[: most - len(MARK)] + MARK
+
+
+def fitted_json(value: Any, most: int) -> str:
+    """Returns a value as JSON of at most `most` characters, and of the whole value if that fits. Else texts in it end
+    in `MARK`, and lists and objects leave items out and say so."""
+    written = _json(value)
+    if len(written) <= most:
+        return written
+    for length in (most, *_LENGTHS):
+        if length <= most and len(written := _json(_cut(value, length, None))) <= most:
+            return written
+    for items in _ITEMS:
+        if len(written := _json(_cut(value, 0, items))) <= most:
+            return written
+    return _json(MARK)
+
+
+def _cut(value: Any, length: int, items: int | None) -> Any:
+    if isinstance(value, str):
+        return fitted(value, length) if length else MARK if value else value
+    if isinstance(value, dict):
+        kept = list(value.items())[:items]
+        left = {MARK: len(value) - len(kept)} if len(kept) < len(value) else {}
+        return {_cut_key(key): _cut(item, length, items) for key, item in kept} | left
+    if isinstance(value, (list, tuple)):
+        kept_items = [_cut(item, length, items) for item in value[:items]]
+        return kept_items if len(kept_items) == len(value) else [*kept_items, MARK]
+    return value
+
+
+def _cut_key(key: Any) -> str:
+    return fitted(str(key), 64)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # not orjson, which refuses integers from 2**64
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def error_of(observation: Observation) -> BaseException | None:
+    """Returns the exception that stands for a call's end: the tool's own, if it raised one."""
+    error = observation.error
+    return error if error is None or error.__cause__ is None else error.__cause__
+
+
+def is_pending(observation: Observation) -> bool:
+    """Returns whether a call only waits for an approval that may still come: that is no failure."""
+    return isinstance(observation.error, ApprovalPending)
+
+
+def call_words(observation: Observation, end: StreamEnd | None) -> str:
+    """Returns why a call is not ``ok``."""
+    outcome, error = observation.outcome, error_of(observation)
+    if outcome == "timed_out" and observation.duration is not None:
+        return f"timed out after {observation.duration:.3g} s"
+    if outcome == "cancelled" and not observation.attempts:
+        return "not run: it was cancelled"
+    if outcome == "skipped" and end is not None:
+        return f"not run: {_turn_words(end)}"
+    return OUTCOMES[outcome].words.format(type="an exception" if error is None else class_name(error))
+
+
+def stream_words(error: StreamError | None) -> str:
+    """Returns why a stream did not end well."""
+    if isinstance(error, ProviderError):
+        return "the provider reported an error"
+    return "the stream ended before its end" if error is None else _KINDS.get(error.kind, error.kind.replace("_", " "))
+
+
+_KINDS = {
+    "stream_truncated": "the stream ended before its end",
+    "limit_exceeded": "the stream exceeded a limit",
+    "deadline_exceeded": "a deadline passed",
+}
+
+
+def _turn_words(end: StreamEnd) -> str:
+    if end.error is not None:
+        return f"its turn failed ({stream_words(end.error)})"
+    return f"its turn ended by {end.finish}" if end.complete else "its turn was cut"
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+_PLACES = ("", "config", "generationConfig", "generation_config", "inferenceConfig", "options")
+"""The objects of a request that hold parameters: the request itself, and those of Gemini, Bedrock and Ollama."""
+
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p", "topP"),
+    "top_k": ("top_k", "topK"),
+    "max_tokens": (
+        "max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens", "num_predict",
+    ),
+    "seed": ("seed",),
+}  # fmt: skip
+"""The parameters that the conventions name, and the providers' words for each."""
+
+_TEXTS = ("text", "input_text", "output_text")  # types of blocks that are text
+
+
+def request_model(request: Mapping[str, Any]) -> str | None:
+    """Returns the name of the model that was asked for."""
+    found = request.get("model", request.get("modelId"))
+    return found if isinstance(found, str) else None
+
+
+def parameters(request: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yields the parameters of the request that are numbers, by the conventions' names."""
+    places = [request, *(place for name in _PLACES if isinstance(place := request.get(name), Mapping))]
+    for name, spellings in _PARAMETERS.items():
+        found = (place[spelling] for place in places for spelling in spellings if spelling in place)
+        value = next(found, None)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, value
+
+
+def instructions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the system's instructions, where the request has them beside its messages."""
+    names = ("system", "instructions", "systemInstruction", "system_instruction")
+    found = next((request[name] for name in names if request.get(name)), None)
+    return [] if found is None else list(_parts(found))
+
+
+def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the messages of a request."""
+    found = next((request[name] for name in ("messages", "input", "contents") if request.get(name)), None)
+    if isinstance(found, str):
+        return [{"role": "user", "parts": list(_parts(found))}]
+    if not isinstance(found, Iterable) or isinstance(found, Mapping):
+        return []
+    return [_message(one) for one in found]
+
+
+def _message(message: Any) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        return {"role": "user", "parts": list(_parts(message))}
+    role = message.get("role")
+    if role is None:  # an item of Responses
+        return _item(message)
+    parts = list(_parts(message.get("content", message.get("parts"))))
+    parts += (_call(call) for call in message.get("tool_calls") or () if isinstance(call, Mapping))
+    if role == "tool":
+        parts = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": message.get("content")}]
+    return {"role": "assistant" if role == "model" else str(role), "parts": parts}
+
+
+def _item(item: Mapping[str, Any]) -> dict[str, Any]:
+    kind = item.get("type")
+    if kind == "function_call":
+        return {
+            "role": "assistant",
+            "parts": [_tool_call(item.get("call_id"), item.get("name"), item.get("arguments"))],
+        }
+    if kind == "function_call_output":
+        response = {"type": "tool_call_response", "id": item.get("call_id"), "response": item.get("output")}
+        return {"role": "tool", "parts": [response]}
+    return {"role": "assistant", "parts": [dict(item)]}
+
+
+def _parts(content: Any) -> Iterator[dict[str, Any]]:
+    """Yields the parts of a content: text as the conventions have it, calls and results too, anything else as it is."""
+    if isinstance(content, str):
+        yield {"type": "text", "content": content}
+        return
+    if isinstance(content, Mapping):
+        content = content.get("parts", [content])
+    if not isinstance(content, Iterable):
+        return
+    for block in content:
+        yield _part(block)
+
+
+def _part(block: Any) -> dict[str, Any]:
+    if not isinstance(block, Mapping):
+        return {"type": "text", "content": str(block)}
+    kind = block.get("type")
+    if isinstance(block.get("text"), str) and (kind is None or kind in _TEXTS):
+        return {"type": "text", "content": block["text"]}
+    if kind == "tool_use":
+        return _tool_call(block.get("id"), block.get("name"), block.get("input"))
+    if kind == "tool_result":
+        return {"type": "tool_call_response", "id": block.get("tool_use_id"), "response": block.get("content")}
+    for name in ("functionCall", "function_call", "toolUse"):
+        if isinstance(call := block.get(name), Mapping):
+            return _tool_call(
+                call.get("id", call.get("toolUseId")), call.get("name"), call.get("args", call.get("input"))
+            )
+    for name in ("functionResponse", "function_response", "toolResult"):
+        if isinstance(result := block.get(name), Mapping):
+            return {
+                "type": "tool_call_response",
+                "id": result.get("id", result.get("toolUseId")),
+                "response": result.get("response", result.get("content")),
+            }
+    return dict(block)
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call.get("function")
+    named = function if isinstance(function, Mapping) else call
+    return _tool_call(call.get("id"), named.get("name"), named.get("arguments"))
+
+
+def _tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}

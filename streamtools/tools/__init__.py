@@ -15,8 +15,7 @@ from ..on_demand import names
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Tool, validate_tool_call
-from .middleware import Around, RunCall, ToolCallRequest
-from .options import Effect, NeedsApproval
+from .options import Around, Effect, NeedsApproval, RunCall, ToolCallRequest
 from .tool import tool, tools_of
 from .toolset import AnyTool, AnyTools, Exported, Toolset
 

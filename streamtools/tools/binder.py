@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from .injection import Injected
+from .callables import Injected
 
 __all__ = ["LARGE_CHARS", "ArgumentsValidator", "Binder", "Coerce", "SchemaSource", "TakesLong"]
 

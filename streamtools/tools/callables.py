@@ -3,38 +3,49 @@
 A `Placement` calls a function with values that are known by name: ``*args`` takes a list under its own name and
 ``**kwargs`` a dict, so that no position can shift and no key can take the place of a parameter. A function that cannot
 become a tool is refused with a `ToolDefinitionError` that says what to write instead.
+
+Finds the parameters of a function that the program fills: the model neither sees them nor sets them.
+
+    ctx: ToolContext, ctx: ToolContext[Deps]      the call, and with `.context` whatever the pipeline was given
+    Annotated[str, InjectedToolCallId]            the call's id
+    ctx: RunContextWrapper, RunContext, Context…  the pipeline's context itself, if that is such an object
+    Annotated[dict, InjectedState], …             only its framework can fill it: its default, or the tool is refused
+
+A framework's marker is known by the package and the name of its class, or of a base; nothing is imported for it.
+
+Reads descriptions out of docstrings: Google, NumPy, Sphinx and epytext, also mixed in one text.
+
+The prose becomes the tool's description, the parameter sections become the descriptions of the parameters. Sections
+about results and errors are left out; any other section (``Note:``, ``Example:``) is prose and stays.
+
+Theory of operation: one pass over the lines. A line opens a section (a known word and a colon, a known word
+underlined with dashes, ``:param x:``, ``@param x:``), continues the open one, or, by its indentation, ends it. Lines go
+to `_into`: the prose, the parameters of the current item, or nowhere. Time is linear in the text.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import Parameter
-from types import CoroutineType, FrameType
-from typing import Any, get_type_hints
+from inspect import Parameter, isclass
+from types import CoroutineType, FrameType, NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import TypeVar
 
 from ..errors import ToolDefinitionError
 from ..schema.names import TOOL_NAMES
-from .injection import Injected, injected_of
+from .context import ToolContext
 
 __all__ = [
-    "NO_VALUES",
-    "TAKEN",
-    "Placement",
-    "as_function",
-    "called_function",
-    "checked_name",
-    "class_body_of",
-    "inner_function",
-    "parameters_of",
-    "refuse",
-    "reserved_names",
-    "returned_by",
-    "takes",
-]
+    "Docstring", "Injected", "NO_VALUES", "Placement", "TAKEN", "as_function", "called_function", "checked_name",
+    "class_body_of", "injected_of", "inner_function", "mentions", "parameters_of", "parse_docstring", "refuse",
+    "reserved_names", "returned_by", "takes",
+]  # fmt: skip
 
 
 _INSTEAD_OF_GENERATOR = (
@@ -319,3 +330,333 @@ class Placement:
         """Returns those `keys` of ``**kwargs`` that are parameters of the function itself: they could set what is
         injected or bound."""
         return [key for key in keys if key in self.reserved]
+
+
+# -- injection ---------------------------------------------------------------------------------------------------------
+
+
+Source: TypeAlias = Literal["call", "call_id", "context", "default"]
+"""What fills a parameter: the `ToolContext`, the call's id, the pipeline's context, or the parameter's own default."""
+
+_MARKERS: Mapping[tuple[str, str], Source] = {
+    ("langchain_core", "InjectedToolCallId"): "call_id",
+    ("langchain_core", "InjectedToolArg"): "default",  # LangGraph's InjectedState and InjectedStore are such, too
+    ("langgraph", "InjectedState"): "default",
+    ("langgraph", "InjectedStore"): "default",
+    ("langchain_core", "RunnableConfig"): "context",
+    ("langgraph", "ToolRuntime"): "context",
+    ("langchain", "ToolRuntime"): "context",
+    ("agents", "RunContextWrapper"): "context",
+    ("pydantic_ai", "RunContext"): "context",
+    ("strands", "ToolContext"): "context",
+    ("strands", "Agent"): "context",
+    ("mcp", "Context"): "context",
+    ("fastmcp", "Context"): "context",
+    ("google", "ToolContext"): "context",  # Google's Agent Development Kit
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """A parameter that the program fills."""
+
+    source: Source
+    wants: str
+    """The type, as its author wrote it."""
+    marker: tuple[str, str] | None = None
+    """The package and class of the object that a ``context`` parameter wants."""
+    type: Any = None
+    """``Deps`` of ``ToolContext[Deps]``; None where nothing is said of it."""
+    default: Any = Parameter.empty
+
+    @property
+    def needs_context(self) -> bool:
+        """True if the parameter cannot do without the pipeline's context."""
+        if self.source == "context":
+            return self.default is Parameter.empty
+        return self.type is not None and not _takes(self.type, None)
+
+    def value(self, ctx: ToolContext) -> Any:
+        """Returns the value for one run."""
+        if self.source == "call":
+            return ctx
+        if self.source == "call_id":
+            return ctx.call_id
+        if self.source == "context" and self._fits(ctx.context):
+            return ctx.context
+        return self.default
+
+    def problem(self, context: Any) -> str | None:
+        """Returns why a pipeline with this context cannot fill the parameter, and what to write; None if it can."""
+        if self.source == "context" and self.needs_context and not self._fits(context):
+            given = "none was given" if context is None else f"context is a {type(context).__name__}"
+            return f"wants a {self.wants}, and {given}; pass one as context=, or take a streamtools.ToolContext"
+        if self.type is None or _takes(self.type, context):
+            return None
+        if context is None:
+            return f"wants {self.wants}; pass its context with context=..."
+        return f"wants {self.wants}, and context is a {type(context).__name__}"
+
+    def _fits(self, context: Any) -> bool:
+        return any(_named(kind) == self.marker for kind in type(context).__mro__)
+
+
+def mentions(annotation: Any, kind: type) -> bool:
+    """Returns whether a type is `kind`, one of its subclasses, or is made of one."""
+    if any(isclass(one) and issubclass(one, kind) for one in (annotation, get_origin(annotation))):
+        return True
+    return any(mentions(part, kind) for part in get_args(annotation))
+
+
+def injected_of(parameter: Parameter, tool: str) -> Injected | None:
+    """Returns how a parameter is filled; None if the model sets it.
+
+    Raises:
+        ToolDefinitionError: a marker stands among other things, or nothing here can fill the parameter.
+    """
+    annotation = parameter.annotation
+    if mentions(annotation, ToolContext):
+        return _context(parameter, tool)
+    found = _marker(annotation)
+    if found is None:
+        if (inside := _marker_within(annotation)) is not None:
+            raise _refused(tool, parameter.name, f"{inside[1]} must be the parameter's whole type")
+        return None
+    if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+        raise _refused(tool, parameter.name, f"{found[1]} must be the type of one parameter")
+    source = _MARKERS[found]
+    if source == "default" and parameter.default is Parameter.empty:
+        framework = {"langgraph": "LangGraph", "langchain_core": "LangChain"}.get(found[0], found[0])
+        why = f"is filled by {framework} alone; take a streamtools.ToolContext, and give the pipeline a context="
+        raise _refused(tool, parameter.name, why)
+    return Injected(source=source, wants=found[1], marker=found, default=parameter.default)
+
+
+def _context(parameter: Parameter, tool: str) -> Injected:
+    kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not NoneType]
+    single = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    if not single or not all(mentions(get_origin(kind) or kind, ToolContext) for kind in kinds):
+        raise _refused(tool, parameter.name, "ToolContext must be the parameter's whole type")
+    typed = [arg for kind in kinds for arg in get_args(kind)]
+    wanted = typed[0] if typed and not isinstance(typed[0], TypeVar) else None
+    name = f"ToolContext[{getattr(wanted, '__name__', wanted)}]" if wanted is not None else "ToolContext"
+    return Injected(source="call", wants=name, type=wanted)
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if origin is Union or origin is UnionType:
+        return [kind for member in get_args(annotation) for kind in _alternatives(member)]
+    return [annotation]
+
+
+def _marker(annotation: Any) -> tuple[str, str] | None:
+    """Returns the marker that a parameter's type is, has beside it, or is with None; None if there is no marker."""
+    beside = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    for one in beside:
+        if (found := _known(one if isclass(one) else type(one))) is not None:
+            return found
+    for kind in _alternatives(annotation):
+        if (found := _known(get_origin(kind) or kind)) is not None and kind is not annotation:
+            return found if all(other in (kind, NoneType) for other in _alternatives(annotation)) else None
+    return _known(get_origin(annotation) or annotation)
+
+
+def _marker_within(annotation: Any) -> tuple[str, str] | None:
+    """Returns a marker somewhere inside of a type, where nothing would fill it."""
+    for part in get_args(annotation):
+        if isinstance(part, list):  # the parameters of a Callable
+            part = Union[tuple(part)] if part else None  # noqa: UP007
+        found = _known(get_origin(part) or part) or _marker(part) or _marker_within(part)
+        if found is not None:
+            return found
+    return None
+
+
+def _known(kind: Any) -> tuple[str, str] | None:
+    if not isclass(kind):
+        return None
+    return next((name for base in kind.__mro__ if (name := _named(base)) in _MARKERS), None)
+
+
+def _named(kind: type) -> tuple[str, str]:
+    return kind.__module__.partition(".")[0], kind.__name__
+
+
+def _takes(wanted: Any, context: Any) -> bool:
+    """Returns whether a context may be of this type; True where Python cannot tell."""
+    for kind in _alternatives(wanted):
+        kind = get_origin(kind) or kind
+        if kind in (Any, object) or not isclass(kind):
+            return True
+        try:
+            if isinstance(context, kind):
+                return True
+        except TypeError:  # a protocol that is not checked at run time
+            return True
+    return False
+
+
+def _refused(tool: str, parameter: str, why: str) -> ToolDefinitionError:
+    return ToolDefinitionError(f"tool {tool!r}, parameter {parameter!r}: {why}", tool=tool, parameter=parameter)
+
+
+# -- docstrings --------------------------------------------------------------------------------------------------------
+
+
+_PARAMETER_SECTIONS = frozenset(
+    {
+        "args",
+        "arguments",
+        "params",
+        "parameters",
+        "keyword args",
+        "keyword arguments",
+        "other args",
+        "other arguments",
+        "other parameters",
+    }
+)
+_DROPPED_SECTIONS = frozenset(
+    {"return", "returns", "yield", "yields", "receives", "raise", "raises", "except", "exceptions", "warns"}
+)
+_PARAMETER_FIELDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword", "kwarg"})
+_DROPPED_FIELDS = frozenset(
+    {"type", "return", "returns", "rtype", "yield", "yields", "ytype", "raise", "raises", "except", "exception"}
+)
+
+# Possessive quantifiers (*+, ++) keep each match linear in the line.
+_GOOGLE_ITEM = re.compile(r"[\\*]*+(\w++)\s*+(?:\(.*?\)\s*+)?:\s*+(.*)")  # x (int, optional): the x
+_NUMPY_ITEM = re.compile(r"([\\*]*+\w++(?:\s*+,\s*+[\\*]*+\w++)*)\s*+(?::.*)?")  # x, y : int
+_FIELD = re.compile(r"[:@](\w++)(?:\s++([^:]*+))?:\s*+(.*)")  # :param int x: the x
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """The parts of a docstring that a model reads."""
+
+    description: str
+    """The prose, summary first."""
+    parameters: dict[str, str]
+    """Descriptions by parameter name, stars stripped; line breaks are as written."""
+
+
+def parse_docstring(text: str) -> Docstring:
+    """Reads a docstring, indented or not. Nothing in it is an error: what no style explains is prose."""
+    lines = inspect.cleandoc(text).split("\n")
+    reader = _Reader()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        reader.read(line, following)
+    return reader.result()
+
+
+class _Reader:
+    """The state of the pass over the lines."""
+
+    def __init__(self) -> None:
+        self._prose: list[str] = []
+        self._items: dict[str, list[str]] = {}
+        self._into: list[list[str]] = [self._prose]
+        self._style: Literal["prose", "google", "numpy", "field"] = "prose"
+        self._has_items = False  # the open section lists parameters
+        self._indent = 0  # of the line that opened the section
+        self._item_indent: int | None = None  # of a Google section's items
+        self._skip_underline = False
+        self._after_blank = False
+
+    def read(self, line: str, following: str) -> None:
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if self._skip_underline:
+            self._skip_underline = False
+        elif not text:
+            self._append("")
+        elif self._is_inside(indent) or not self._opens(text, indent, following):
+            self._continue(line, text, indent)
+        self._after_blank = not text
+
+    def result(self) -> Docstring:
+        description = re.sub(r"\n{3,}", "\n\n", "\n".join(self._prose)).strip()
+        items = {name: inspect.cleandoc("\n".join(lines)) for name, lines in self._items.items()}
+        return Docstring(description, {name: text for name, text in items.items() if text})
+
+    def _is_inside(self, indent: int) -> bool:
+        """Returns whether a line is deeper than the section's head, so that it is content (``args:`` may be a
+        parameter)."""
+        return self._style != "prose" and indent > self._indent
+
+    def _opens(self, text: str, indent: int, following: str) -> bool:
+        """Opens a section or field if the line does; returns whether it does."""
+        underline = following.strip()
+        if len(underline) >= 3 and not underline.strip("-"):
+            if self._open_section("numpy", text.lower(), indent):
+                return True
+            self._back_to_prose()  # a section of another kind ends this one
+            return False
+        if text.endswith(":") and self._open_section("google", text[:-1].rstrip().lower(), indent):
+            return True
+        field = _FIELD.fullmatch(text)
+        return field is not None and self._open_field(field[1].lower(), field[2] or "", field[3], indent)
+
+    def _open_section(self, style: Literal["google", "numpy"], title: str, indent: int) -> bool:
+        has_items = title in _PARAMETER_SECTIONS
+        if not has_items and title not in _DROPPED_SECTIONS:
+            return False
+        self._style, self._has_items, self._indent, self._item_indent = style, has_items, indent, None
+        self._into = []
+        self._skip_underline = style == "numpy"
+        return True
+
+    def _open_field(self, role: str, argument: str, text: str, indent: int) -> bool:
+        if role not in _PARAMETER_FIELDS and role not in _DROPPED_FIELDS:
+            return False
+        self._style, self._indent, self._into = "field", indent, []
+        words = argument.split()
+        if role in _PARAMETER_FIELDS and words:  # ":param int x:" names x, ":param:" nothing
+            self._start_item(words[-1:], text)
+        return True
+
+    def _continue(self, line: str, text: str, indent: int) -> None:
+        if self._style == "google" and self._has_items and self._google_item(text, indent):
+            return
+        if self._style == "numpy" and self._has_items and self._numpy_item(text, indent):
+            return
+        if self._ends_section(indent):
+            self._back_to_prose()
+        self._append(line)
+
+    def _google_item(self, text: str, indent: int) -> bool:
+        if self._item_indent is None:
+            self._item_indent = indent
+        item = _GOOGLE_ITEM.fullmatch(text) if self._indent < indent <= self._item_indent else None
+        if item is not None:
+            self._start_item([item[1]], item[2])
+        return item is not None
+
+    def _numpy_item(self, text: str, indent: int) -> bool:
+        item = _NUMPY_ITEM.fullmatch(text) if indent <= self._indent else None
+        if item is not None:
+            self._start_item(item[1].split(","), "")
+        return item is not None
+
+    def _ends_section(self, indent: int) -> bool:
+        if indent > self._indent or self._style == "prose":
+            return False
+        if self._style == "field":  # a wrapped line may stand at the margin, a new paragraph may not
+            return self._after_blank
+        return self._style == "google" or self._has_items
+
+    def _start_item(self, names: Iterable[str], first: str) -> None:
+        self._into = [self._items.setdefault(name.strip().lstrip("\\*"), []) for name in names]
+        self._append(first)
+
+    def _back_to_prose(self) -> None:
+        self._style = "prose"
+        self._into = [self._prose]
+        self._append("")
+
+    def _append(self, line: str) -> None:
+        for lines in self._into:
+            lines.append(line)

@@ -1,22 +1,44 @@
 """Asks code of the user's about a call's arguments: a validator, or a check. Neither can do more than refuse them.
 
 A refusal that quotes the arguments is not passed on: the model reads the text, and logs hold it.
+
+Tells what is wrong with a call's arguments, in lines that a model can act on and that never repeat a value.
+
+Each line is a path into the arguments as they were sent, and the rule that they break:
+
+    city: is required but missing
+    people[0].age: should be greater than or equal to 0
+    pet.lives (as cat): should be a valid integer
+
+The rules are pydantic's own words, except where those quote the input. What a validator of yours says (the text of its
+``ValueError``) is kept unless it repeats something of the input.
+
+A value that lax validation had to turn into another has a line of the same kind, ``priority: string to integer``:
+strict validation's errors give the place, and the value that came out its new type.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
+
+from pydantic_core import ErrorDetails, ValidationError, from_json
+from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidArguments, ToolError
-from . import problems
+from ..text import MAX_PATH_CHARS, cut, dotted
 from .binder import ArgumentsValidator, Binder
-from .callables import refuse
-from .injection import Injected
+from .callables import Injected, refuse
 
-__all__ = ["Check", "Checked", "Checks", "check_checks"]
+__all__ = [
+    "BY_LAX_RULES", "Check", "Checked", "Checks", "MAX_PROBLEMS", "Path", "WITHHELD", "check_checks", "coercions_of",
+    "decode_at", "decode_strings", "descend", "describe", "listed", "refusal", "rule_of_a_check", "unknown",
+]  # fmt: skip
+
 
 T = TypeVar("T")
 
@@ -66,7 +88,7 @@ class Checks:
             InvalidArguments: it has returned False, or raised.
         """
         if self.check is not None and self._asked(_verdict, self.check, values, given) is False:
-            raise self._refusal([f"the arguments: {problems.WITHHELD}"])
+            raise self._refusal([f"the arguments: {WITHHELD}"])
 
     def _asked(
         self,
@@ -83,13 +105,13 @@ class Checks:
         except ToolError as error:  # its text is for the model
             raise self._refusal([f"the arguments: {_text(error)}"]) from error
         except ValueError as error:  # perhaps pydantic's, whose text quotes the value
-            raise self._refusal([f"the arguments: {problems.rule_of_a_check(_text(error), given)}"]) from None
+            raise self._refusal([f"the arguments: {rule_of_a_check(_text(error), given)}"]) from None
         except Exception as error:
             problem = f"the arguments: the tool's own check raised {type(error).__name__}"
             raise self._refusal([problem]) from error
 
     def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:
-        return problems.refusal(self.tool, problems.listed(lines))
+        return refusal(self.tool, listed(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +187,274 @@ def _text(error: Exception) -> str:
     try:
         return str(error)
     except Exception:  # code of the user's
-        return problems.WITHHELD
+        return WITHHELD
+
+
+# -- problems ----------------------------------------------------------------------------------------------------------
+
+
+MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones
+MAX_RULE_CHARS = 300  # one rule: a Literal or pattern may be long
+
+_REQUIRED = frozenset({"missing", "missing_keyword_only_argument"})
+
+_REWRITTEN = {
+    "extra_forbidden": "is not allowed here",
+    "union_tag_invalid": "{discriminator} should be one of {expected_tags}",
+    "union_tag_not_found": "is missing {discriminator}, which tells its kind",
+    "uuid_parsing": "should be a valid UUID",
+    "timezone_offset": "should have a timezone offset of {tz_expected} seconds",
+    "bytes_invalid_encoding": "should be valid {encoding}",
+    "needs_python_object": "has a type that no JSON value fits",
+}
+"""Rules whose own text quotes the input or speaks of Python. Filled from the error's context."""
+
+_OWN_WORDS = frozenset({"value_error", "assertion_error", "mapping_type", "iteration_error", "get_attribute_error"})
+_BUILT_IN = frozenset(get_args(ErrorType)) - _OWN_WORDS
+WITHHELD = "was refused by the tool's own check"
+
+_ARRAYS = ("list_type", "tuple_type", "set_type", "frozen_set_type", "deque_type", "iterable_type")
+_OBJECTS = ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type")
+_CONTAINERS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(_ARRAYS, (list,)),
+    **dict.fromkeys(_OBJECTS, (dict,)),
+    "named_tuple_type": (list, dict),
+}
+"""Errors that mean "an array (an object) belongs here", with the types that a string there may decode to."""
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The keys and positions that lead to a value."""
+
+
+def refusal(tool: str, lines: Sequence[str]) -> InvalidArguments:
+    """Returns the error that refuses a call, from its problems."""
+    return InvalidArguments(f"invalid arguments for {tool}: " + "; ".join(lines), problems=lines)
+
+
+def listed(lines: Sequence[str]) -> list[str]:
+    """Returns the first 16 lines, each once and of bounded length, and the number of those left out."""
+    return _counted(lines[:MAX_PROBLEMS], len(lines))
+
+
+def _counted(first: Iterable[str], count: int) -> list[str]:
+    kept = dict.fromkeys(cut(line, MAX_RULE_CHARS + MAX_PATH_CHARS) for line in first)
+    rest = count - MAX_PROBLEMS
+    return [*kept, f"and {rest} more"] if rest > 0 else list(kept)
+
+
+def unknown(keys: Iterable[str], takes: Iterable[str]) -> list[str]:
+    """Returns a line for each key that is none of the arguments that a tool takes."""
+    rule = f"is no argument of this tool, which takes {', '.join(takes) or 'none'}"
+    return [f"{dotted((key,))}: {rule}" for key in keys]
+
+
+def rule_of_a_check(said: str, given: Any) -> str:
+    """Returns the words of a user's check, unless they repeat something of its input."""
+    words = said[:MAX_RULE_CHARS]
+    return WITHHELD if not words or _repeats(words, given) else words
+
+
+def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[str]) -> list[str]:
+    """Returns one line per problem, in the order of the schema; linear in the arguments.
+
+    Args:
+        error: what validating `arguments` raised.
+        arguments: the arguments as plain JSON.
+        takes: the names of the tool's arguments, for the line about one that it does not have.
+    """
+    details = error.errors(include_url=False)
+    return _counted([_line(item, arguments, takes) for item in details[:MAX_PROBLEMS]], len(details))
+
+
+def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Decodes the strings that hold the JSON text of the array or object that `error` says belongs in their place.
+
+    `arguments` is changed in place; strings inside a decoded value stay strings. Returns a line for each
+    (``people: json_string``), at most 16 and one that counts the rest.
+    """
+    done: list[Path] = []
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        path, _, value = locate(item, arguments)
+        wanted = _CONTAINERS.get(item["type"], ())
+        if path and wanted and isinstance(value, str) and decode_at(arguments, path, wanted) is not None:
+            done.append(path)
+    return tuple(_counted([f"{dotted(path)}: json_string" for path in done[:MAX_PROBLEMS]], len(done)))
+
+
+def decode_at(arguments: dict[str, Any], path: Path, wanted: tuple[type, ...] = (list, dict)) -> str | None:
+    """Puts the value that the string at `path` holds as JSON text in its place, if it is of a wanted type.
+
+    Returns:
+        The string; None if it stays where it is.
+    """
+    text: str = descend(arguments, path)
+    try:
+        decoded = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None  # no JSON: the problem stays what it is
+    if not isinstance(decoded, wanted):
+        return None
+    descend(arguments, path[:-1])[path[-1]] = decoded
+    return text
+
+
+def _line(item: ErrorDetails, arguments: dict[str, Any], takes: Iterable[str]) -> str:
+    path, labels, _ = locate(item, arguments)
+    where = dotted(path) or "the arguments"
+    if item["type"] == "extra_forbidden" and len(path) == 1:
+        return unknown((str(path[0]),), takes)[0]
+    return f"{where}{_alternative(labels)}: {_rule(item, arguments)}"
+
+
+def _rule(item: ErrorDetails, arguments: dict[str, Any]) -> str:
+    kind = item["type"]
+    if kind in _REQUIRED:
+        return "is required but missing"
+    if kind in _REWRITTEN:
+        return _REWRITTEN[kind].format_map(item.get("ctx", {}))
+    words = item["msg"]
+    if kind not in _BUILT_IN:
+        words = words.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        # Nothing of the check's own input, nor any longer part of the other arguments, which it may have seen as well.
+        return WITHHELD if _quotes(words, arguments) else rule_of_a_check(words, item["input"])
+    words = words.removeprefix("Input ")
+    if words[1:2].islower():  # "String should ...", but not "URL should ..."
+        words = words[0].lower() + words[1:]
+    return cut(words, MAX_RULE_CHARS)
+
+
+def _repeats(words: str, given: Any) -> bool:
+    """Returns whether a validator's text holds a value of the input, or a longer word or a number out of one.
+
+    Keys may be named; they are the schema's.
+    """
+    words = words.casefold()
+    tokens = set(re.findall(r"\w+", words))
+    telling = [token for token in tokens if len(token) > 3 or not token.isalpha()]
+    return any(leaf in words or any(token in leaf for token in telling) for leaf in _leaves(given))
+
+
+def _quotes(words: str, given: Any) -> bool:
+    """Returns whether a text holds a value of the input that is longer than a common word or number."""
+    words = words.casefold()
+    return any(len(leaf) > 5 and leaf in words for leaf in _leaves(given))
+
+
+def _leaves(given: Any) -> Iterator[str]:
+    """Yields the texts and numbers of a JSON value, case folded."""
+    waiting = [given]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif value not in ("", None) and not isinstance(value, bool):
+            yield str(value).casefold()
+
+
+def locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[Path, list[str], Any]:
+    """Returns the path of a problem in the arguments, pydantic's names for the alternative that was tried there (a
+    union's member, ``[key]``), which its location mixes in, and the value at the path."""
+    path: list[str | int] = []
+    labels: list[str] = []
+    value: Any = arguments
+    last = len(item["loc"]) - 1
+    for position, part in enumerate(item["loc"]):
+        if _has(value, part):
+            path.append(part)
+            value = value[part]
+        elif position == 0 or (position == last and item["type"] in _REQUIRED):
+            path.append(part)  # it names what is missing
+            value = None
+        else:
+            labels.append(str(part))
+    return tuple(path), labels, value
+
+
+def _has(value: Any, part: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(part, int) and part < len(value)
+    return isinstance(value, dict) and part in value
+
+
+def descend(value: Any, path: Path) -> Any:
+    """Returns the value at a path that exists."""
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _alternative(labels: list[str]) -> str:
+    names = [label for label in labels if "function-" not in label]  # names of validators, not of types
+    if "[key]" in names:
+        return " (its key)"
+    return f" (as {names[-1]})" if names else ""
+
+
+BY_LAX_RULES = "the arguments: by lax rules"
+"""The line where the place is not known: lax rules only decided which of several models fits best."""
+
+_TYPE_NAMES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dt.datetime: "datetime",
+    dt.date: "date",
+    dt.time: "time",
+    dt.timedelta: "duration",
+}
+_WANTED: Mapping[str, str] = {
+    "bool_type": "boolean",
+    "int_type": "integer",
+    "float_type": "number",
+    "string_type": "string",
+    **dict.fromkeys(("datetime_type", "datetime_parsing"), "datetime"),
+    **dict.fromkeys(("date_type", "date_parsing"), "date"),
+    **dict.fromkeys(("time_type", "time_parsing"), "time"),
+    **dict.fromkeys(("time_delta_type", "time_delta_parsing"), "duration"),
+    "decimal_type": "decimal",
+    "enum": "enum",
+}
+"""Strict errors that lax rules may get over in JSON, with the wanted type."""
+
+_ABSENT = object()
+
+
+def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any) -> tuple[str, ...]:
+    """Returns a line for each coercion, at most 16 and one that counts the rest.
+
+    Args:
+        strict: what strict validation of `arguments` raised.
+        arguments: the arguments as plain JSON.
+        value: what lax validation made of them.
+    """
+    wanted: dict[Path, dict[str, None]] = {}  # kinds, each once and in order
+    given: dict[Path, str] = {}
+    for item in strict.errors(include_url=False, include_context=False, include_input=False):
+        kind = _WANTED.get(item["type"])
+        path, _, found = locate(item, arguments)
+        if kind is None or isinstance(found, (list, dict)):
+            continue  # of a union's member that was not taken: nothing scalar is ever made of those
+        given[path] = "null" if found is None else _TYPE_NAMES[type(found)]
+        wanted.setdefault(path, {})[kind] = None
+    lines = [
+        f"{dotted(path) or 'the arguments'}: {given[path]} to {into}"
+        for path, kinds in wanted.items()
+        if (into := _TYPE_NAMES.get(type(_follow(value, path)), " or ".join(kinds))) != given[path]
+    ]
+    return tuple(listed(lines)) or (BY_LAX_RULES,)
+
+
+def _follow(value: Any, path: Path) -> Any:
+    """Returns the value at `path` of the validated arguments, as far as its containers are plain."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
+        value = value[1]  # (args, kwargs) of a signature
+    for part in path:
+        inner = value if isinstance(value, (dict, list, tuple)) else getattr(value, "__dict__", None)
+        try:
+            value = inner[part]  # type: ignore[index]  # None has no items: a TypeError like any other misfit
+        except (KeyError, IndexError, TypeError):
+            return _ABSENT
+    return value

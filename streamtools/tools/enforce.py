@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..limits import Limits
 from ..text import dotted
 from .binder import TakesLong
-from .problems import MAX_PROBLEMS, Path, decode_at, descend
+from .checks import MAX_PROBLEMS, Path, decode_at, descend
 
 if TYPE_CHECKING:
     from ..schema.validation import SchemaProblem, Validator

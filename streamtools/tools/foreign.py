@@ -3,27 +3,32 @@
 The schema is enforced as it stands; no model is built of it, since a model says less or something else than its schema.
 Our JSON Schema validator or one of the user's judges the arguments, and a check of the user's may follow. Where there
 is no schema, that check is all there is: the boundary is advisory, and every record says so.
+
+Binds a tool's arguments for another function than its own, which takes them as they came.
+
+The tool's own binder judges them, its checks too; the other function is given plain values, in one dict, since whoever
+stands behind it (a framework) makes its own types of them.
 """
 
 from __future__ import annotations
 
+import copy
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from ..errors import InvalidArguments
 from ..text import dotted
-from . import problems
-from .binder import LARGE_CHARS, Coerce, TakesLong
-from .callables import NO_VALUES, TAKEN, Placement
+from . import checks
+from .binder import LARGE_CHARS, Binder, Coerce, TakesLong
+from .callables import NO_VALUES, TAKEN, Injected, Placement, parameters_of
 from .checks import Checks
 from .enforce import Enforced
-from .injection import Injected
 from .typed import as_json, from_text, refuse_not_finite
 
-__all__ = ["Foreign", "Takes"]
+__all__ = ["Foreign", "Rerouted", "Takes"]
 
 
 T = TypeVar("T")
@@ -122,11 +127,11 @@ class Foreign:
             if p.default is p.empty and p.name not in values
         ]
         if placement.var_keyword is None:
-            return [*lines, *problems.unknown(extra, (p.name for p in placement.named))]
+            return [*lines, *checks.unknown(extra, (p.name for p in placement.named))]
         return [*lines, *(f"{dotted((key,))}: {TAKEN}" for key in placement.clashes(extra))]
 
     def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:
-        return problems.refusal(self.tool, problems.listed(lines))
+        return checks.refusal(self.tool, checks.listed(lines))
 
 
 _JSON_TYPES: Mapping[Any, frozenset[str]] = {
@@ -192,3 +197,55 @@ def _takes(annotation: Any) -> frozenset[str]:
 
 def _spelled(names: set[str] | frozenset[str]) -> str:
     return " or ".join(sorted(names))
+
+
+# -- rerouting ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rerouted:
+    """A `Binder` that judges as another one does, and places all arguments in one parameter."""
+
+    binder: Binder
+    placement: Placement
+
+    @classmethod
+    def of(cls, binder: Binder, function: Callable[..., Any], tool: str) -> Rerouted:
+        """Reads the other function.
+
+        Raises:
+            ToolDefinitionError: it does not take one dict.
+        """
+        placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
+        placement.only(tool, "the function behind it takes one dict, in its one parameter")
+        return cls(binder, placement)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments. Do not change it."""
+        return self.binder.schema
+
+    @property
+    def validator_name(self) -> str | None:
+        """The name of the judge; None where there is none."""
+        return self.binder.validator_name
+
+    @property
+    def injected(self) -> Mapping[str, Injected]:
+        """Parameters that the program fills, by name."""
+        return self.placement.injected
+
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Returns a copy of the arguments as they came, if they fit; see `Binder`."""
+        self.binder.validate(arguments, text, quick=quick)
+        return copy.deepcopy(dict(arguments)), ()
+
+    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns ``(args, kwargs)`` for the function."""
+        return self.placement.arrange({self.placement.named[0].name: values}, injected)
+
+    def drift(self) -> list[str]:
+        """Returns a line for each disagreement of schema and signature."""
+        return self.binder.drift()

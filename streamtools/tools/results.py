@@ -20,8 +20,7 @@ from ..content import ToolResult
 from ..errors import SchemaError
 from ..limits import Limits
 from ..schema import Kept
-from .callables import refuse, returned_by
-from .injection import mentions
+from .callables import mentions, refuse, returned_by
 from .schema import JsonSchema, one_line
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from typing import Any, Unpack, overload
 from typing_extensions import ParamSpec, TypeVar
 
 from .callables import class_body_of, refuse
-from .definition import Tool
-from .making import of_framework, of_function
+from .definition import Tool, of_framework, of_function
 from .options import ToolKeywords, ToolOptions, check_names
 
 __all__ = ["ToolMethod", "tool", "tools_of"]

@@ -5,24 +5,38 @@ tells for the same price whether anything has to be coerced; ``strict`` takes no
 
 A strict success is the lax value too, unless the types leave a choice: of a union's models lax validation takes the one
 with the most fields, which may be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
+
+Binds arguments by the types of a function's parameters, or by those of a model that the function takes as a whole.
+
+The schema that a model sees and the validator of its arguments come from one core schema, so they cannot disagree. That
+of a function is made of its parameters as if all were keyword-only: ``*args`` is an array and
+``**kwargs`` an object, each under its own name. `validate` therefore yields typed values by parameter name, and
+`arrange` puts them where the function wants them, injected ones included; no position can shift. A freeform function
+takes one text, whatever its parameter is called: for the model that is always ``input``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from inspect import Parameter
 from typing import Any
 
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
+from typing_extensions import is_typeddict
 
 from ..errors import InvalidArguments, SchemaError
-from . import problems
+from . import checks
 from .binder import LARGE_CHARS, Coerce, TakesLong
-from .problems import BY_LAX_RULES, coercions_of
-from .schema import CompiledParameters
+from .callables import NO_VALUES, TAKEN, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
+from .checks import BY_LAX_RULES, coercions_of, listed, refusal, unknown
+from .schema import CONFIG, CompiledParameters, JsonSchema, at_once, compile_parameters, leaves_a_choice, one_line
 from .weight import TooHeavy, Weigher
 
-__all__ = ["TypedArguments", "as_json", "from_text", "refuse_not_finite"]
+__all__ = ["TypedArguments", "TypedBinder", "as_json", "docstring_of", "from_text", "refuse_not_finite"]
+
 
 FEW_ERRORS = 20
 MAX_ERRORS = 5_000  # some 10 ms
@@ -44,12 +58,12 @@ def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
     """
     if type(arguments) is not dict:
         if not isinstance(arguments, Mapping):
-            raise problems.refusal(tool, [f"the arguments: should be an object, not {type(arguments).__name__}"])
+            raise checks.refusal(tool, [f"the arguments: should be an object, not {type(arguments).__name__}"])
         arguments = dict(arguments)
     try:
         return to_json(arguments)
     except ValueError:  # its text quotes the value
-        raise problems.refusal(tool, [_NO_JSON]) from None
+        raise checks.refusal(tool, [_NO_JSON]) from None
 
 
 def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
@@ -61,7 +75,7 @@ def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
     try:
         arguments: dict[str, Any] = from_json(data)
     except ValueError:  # its text may quote what came
-        raise problems.refusal(tool, [_NO_JSON]) from None
+        raise checks.refusal(tool, [_NO_JSON]) from None
     return arguments
 
 
@@ -75,7 +89,7 @@ def refuse_not_finite(tool: str, text: bytes) -> None:
     try:
         from_json(text, allow_inf_nan=False)
     except ValueError:
-        raise problems.refusal(tool, [_NOT_FINITE]) from None
+        raise checks.refusal(tool, [_NOT_FINITE]) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +167,7 @@ class TypedArguments:
             if quick:
                 raise TakesLong from None
             line = f"the arguments: take too much work to check (more than {MAX_UNITS // 10_000} ms)"
-            raise problems.refusal(self.tool, [line]) from None
+            raise checks.refusal(self.tool, [line]) from None
 
     def _coerced(self, data: str | bytes, strict: ValidationError) -> tuple[Any, tuple[str, ...]]:
         """Validates by lax rules; if that fails, too, with strings decoded where an array or object belongs, which
@@ -162,7 +176,7 @@ class TypedArguments:
             value = self._run(data)
         except ValidationError as error:
             arguments = from_text(self.tool, data)
-            decoded = () if self._is_long(error) else problems.decode_strings(error, arguments)
+            decoded = () if self._is_long(error) else checks.decode_strings(error, arguments)
             if not decoded:
                 raise self._misfit(error, arguments) from None
             value, more = self._decoded(arguments)
@@ -203,15 +217,15 @@ class TypedArguments:
 
     def _crashed(self, error: Exception) -> InvalidArguments:
         """Returns the error for a validator of the user's that failed, other than by refusing."""
-        return problems.refusal(self.tool, [f"the arguments: the tool's own check raised {type(error).__name__}"])
+        return checks.refusal(self.tool, [f"the arguments: the tool's own check raised {type(error).__name__}"])
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
         # Raised `from None`: pydantic's own error quotes what came.
         if self._is_long(error):
             lines = self._first_lines(arguments) or [f"the arguments: have {error.error_count()} mistakes"]
         else:
-            lines = problems.describe(error, arguments, takes=self.takes)
-        return problems.refusal(self.tool, lines)
+            lines = checks.describe(error, arguments, takes=self.takes)
+        return checks.refusal(self.tool, lines)
 
     def _first_lines(self, arguments: dict[str, Any]) -> list[str]:
         """Tells what is wrong, by the JSON Schema: that stops at the first problems, where pydantic makes words of all.
@@ -224,7 +238,7 @@ class TypedArguments:
         except SchemaError:
             return []
         lines, _ = judge.judge(arguments, decode=False, is_large=True, quick=False)
-        return problems.listed(lines)
+        return checks.listed(lines)
 
     def _is_long(self, error: ValidationError) -> bool:
         """Returns whether pydantic would take long to make words of all errors: it does so at once, and those of an
@@ -241,3 +255,157 @@ def _same(one: object, other: object) -> bool:
         return bool(one == other)
     except Exception:  # code of the user's
         return True
+
+
+# -- typed binder ------------------------------------------------------------------------------------------------------
+
+
+_FREEFORM = "input"  # the argument of every freeform tool, as the stream's custom calls have it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedBinder:
+    """The arguments of a typed function or of a model, and how the function is called with them."""
+
+    schema: dict[str, Any]
+    """JSON Schema 2020-12 of the arguments: an object of plain JSON, closed unless a model says otherwise. Do not
+    change it."""
+    typed: TypedArguments
+    placement: Placement
+    text: str | None = None
+    """The parameter that takes the text of a freeform tool."""
+    model: str | None = None
+    """The parameter that takes the instance of a model."""
+    stray: tuple[str, ...] = ()
+    """The parameters that only the docstring has: the model never reads their descriptions."""
+    validator_name: str = "pydantic"
+
+    @classmethod
+    def of_signature(
+        cls,
+        function: Callable[..., Any],
+        tool: str,
+        *,
+        require_hints: bool,
+        descriptions: Mapping[str, str],
+        coerce: Coerce,
+        freeform: bool,
+    ) -> TypedBinder:
+        """Reads a function, in about half a millisecond: do it once, at definition.
+
+        Args:
+            function: the function that the tool runs; see `callables.as_function`.
+            tool: the tool's name.
+            require_hints: refuse parameters without a type hint; else they take any value.
+            descriptions: the docstring's, by parameter name.
+            coerce: the policy for values of another type.
+            freeform: the function takes one text.
+
+        Raises:
+            ToolDefinitionError: a parameter has no hint, or a type that no schema can be made of; or a freeform
+                function takes something else than one text.
+        """
+        parameters = parameters_of(function, tool, require_hints=require_hints)
+        placement = Placement.of(function, parameters, tool)
+        known = {parameter.name for parameter in parameters} | placement.reserved
+        if freeform:
+            compiled, text = _freeform(placement, tool, descriptions)
+        else:
+            compiled, text = compile_parameters(placement.open, tool, descriptions), None
+        typed = TypedArguments.of(tool, compiled, coerce)
+        stray = tuple(name for name in descriptions if name not in known)
+        return cls(schema=compiled.schema, typed=typed, placement=placement, text=text, stray=stray)
+
+    @classmethod
+    def of_model(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> TypedBinder:
+        """Reads a model, and the function for its one open parameter.
+
+        Raises:
+            ToolDefinitionError: no schema can be made of the model, or the function takes something else than it.
+        """
+        placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
+        parameter = placement.only(tool, "its function takes the model, in one parameter")
+        is_model = inspect.isclass(model) and issubclass(model, BaseModel)
+        if not (is_model or is_typeddict(model) or is_dataclass(model)):
+            raise refuse(tool, "the model must be a pydantic BaseModel, a dataclass or a TypedDict")
+        compiled = _compiled(model, tool)
+        typed = TypedArguments.of(tool, compiled, coerce)
+        return cls(schema=compiled.schema, typed=typed, placement=placement, model=parameter.name)
+
+    @property
+    def injected(self) -> Mapping[str, Injected]:
+        """Parameters that the program fills, by name."""
+        return self.placement.injected
+
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Returns typed values by parameter name, defaults filled in, and the coercions; see `Binder`."""
+        value, coercions = self.typed.validate(arguments, text, quick=quick)
+        if self.model is not None:
+            self._refuse_unknown(arguments)
+            return {self.model: value}, coercions
+        _, values = value
+        if self.text is not None:
+            return {self.text: values[_FREEFORM]}, coercions
+        placement = self.placement
+        if placement.var_keyword is not None and (taken := placement.clashes(values[placement.var_keyword])):
+            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {TAKEN}" for name in taken])
+        return values, coercions
+
+    def _refuse_unknown(self, arguments: Mapping[str, Any]) -> None:
+        takes = self.typed.takes
+        extra = [key for key in arguments if key not in takes]
+        if extra and self.schema["additionalProperties"] is False:
+            raise refusal(self.typed.tool, listed(unknown(extra, takes)))
+
+    def arrange(
+        self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns ``(args, kwargs)`` for the function."""
+        return self.placement.arrange(values, injected)
+
+    def drift(self) -> list[str]:
+        """Returns a line for each parameter that only the docstring has; the schema was made of the types."""
+        return [f"{name}: is described in the docstring, and no parameter of the function" for name in self.stray]
+
+
+def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) -> tuple[CompiledParameters, str]:
+    """Compiles the one parameter as an argument ``input``; returns also the parameter's own name."""
+    parameter = placement.only(tool, "a freeform tool takes one text, and its function one parameter for it")
+    argument = Parameter(_FREEFORM, Parameter.KEYWORD_ONLY, annotation=parameter.annotation)
+    described = {_FREEFORM: descriptions[parameter.name]} if parameter.name in descriptions else {}
+    compiled = compile_parameters([argument], tool, described)
+    takes = compiled.schema["properties"].get(_FREEFORM, {})
+    if takes.get("type") != "string" or "format" in takes:
+        raise refuse(tool, "a freeform tool takes its text as a str", parameter.name)
+    return compiled, parameter.name
+
+
+def docstring_of(model: Any) -> Docstring:
+    """Reads a model's own docstring; the one that a dataclass makes up says nothing."""
+    text = inspect.cleandoc(model.__dict__.get("__doc__") or "")
+    return parse_docstring("" if text.startswith(f"{model.__name__}(") else text)
+
+
+def _compiled(model: Any, tool: str) -> CompiledParameters:
+    """Returns validator and JSON Schema of a model, the root an object with its properties in place."""
+    try:
+        adapter = TypeAdapter(model)
+        core = at_once(adapter.core_schema)
+        schema = adapter.json_schema(schema_generator=JsonSchema)
+    except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
+        raise refuse(tool, f"no schema can be made of the model: {one_line(error)}") from error
+    definitions = schema.get("$defs", {})
+    root = dict(definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"), schema))
+    if root.get("type") != "object":
+        raise refuse(tool, "the model must be an object with fields; this is none in JSON")
+    for key in ("title", "description", "$defs"):  # the tool has a name and a text of its own
+        root.pop(key, None)
+    root = {"type": "object", "properties": {}, "additionalProperties": False, **root}
+    for name, text in docstring_of(model).parameters.items():
+        if name in root["properties"]:
+            root["properties"][name] = {"description": text, **root["properties"][name]}
+    if definitions:
+        root["$defs"] = definitions
+    return CompiledParameters(SchemaValidator(core, CONFIG), root, leaves_a_choice(core), Weigher(core))

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from ..files import write_private
 from .chrome_trace import chrome_trace
-from .drawing import draw
+from .drawing import Watch, draw
 from .jaeger_file import draw_jaeger, is_jaeger
-from .live import LiveView
-from .page import page
+from .page import LiveView, draw_recordings, page
 from .picture import Picture
-from .recordings import draw_recordings
-from .watch import Watch
 
 __all__ = [
     "LiveView",

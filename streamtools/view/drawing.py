@@ -8,11 +8,19 @@ Theory of operation. The table `_DRAWS` has a method for each event. A method fi
 about, writes down when it happened, and returns the lane, so that the event's mark and the arrows from its causes can
 be placed. Causes are `seq` numbers of one run; a `StepStart` with another `run_id` begins the next run, as after
 `resume`.
+
+Watches a run as an observer, so that it can be seen while it goes on or afterwards.
+
+In go a run's events, each with the moment at which it came; out comes the picture. `on_event` takes some microseconds
+and never waits. A watch is bounded as its picture is, and safe to read from another thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
@@ -43,11 +51,29 @@ from ..events import (
     ToolStarted,
 )
 from ..text import cut
-from .call_record import facts_of, words_of
-from .picture import Arrow, CallLane, Lane, Mark, Picture, RunHead, Span, StepLane, StreamPiece, Try
-from .waits import APPROVAL, take_told, waits_before
+from .picture import (
+    APPROVAL,
+    MAX_CHARS,
+    MAX_EVENTS,
+    Arrow,
+    CallLane,
+    Lane,
+    Mark,
+    Picture,
+    RunHead,
+    Seen,
+    Span,
+    StepLane,
+    StreamPiece,
+    Try,
+    facts_of,
+    take_told,
+    waits_before,
+    words_of,
+)
 
-__all__ = ["Drawing", "draw"]
+__all__ = ["Drawing", "Watch", "draw"]
+
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
@@ -398,3 +424,53 @@ _DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
     Observation: Drawing._observed,
 }
 """How each event is drawn; any other is a mark on its step."""
+
+
+# -- watch -------------------------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """An observer that draws a run. Give each run its own, through `agent_loop`, `Trajectory` or `pipeline`.
+
+        watch = Watch()
+        async with pipeline(stream, tools=[...], observers=[watch]) as events:
+            ...
+        write_private("run.html", page(watch))
+
+    Args:
+        title: the headline; by default the run's id.
+        content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
+        max_events: events that are kept; the page says how many were left out.
+        max_chars: characters of all texts that are kept.
+    """
+
+    def __init__(
+        self, title: str = "", *, content: bool = True, max_events: int = MAX_EVENTS, max_chars: int = MAX_CHARS
+    ) -> None:
+        self._drawing = Drawing(Picture(title, max_events=max_events, max_chars=max_chars), content=content)
+        self._lock = threading.Lock()
+
+    @property
+    def event_types(self) -> Collection[type[Event]] | None:
+        """All events."""
+        return None
+
+    def on_event(self, event: Event) -> None:
+        """Draws an event."""
+        with self._lock:
+            self._drawing.feed(event, time.monotonic())
+
+    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
+        """Returns None: nothing is to be held."""
+        return None
+
+    @property
+    def picture(self) -> Picture:
+        """The picture so far; it grows with the run."""
+        return self._drawing.finish()
+
+    def patch(self, since: Seen) -> tuple[dict[str, Any], Seen]:
+        """Returns what is new since a reader looked, and the reader's new place."""
+        with self._lock:
+            picture = self._drawing.picture
+            return picture.patch(since), picture.seen

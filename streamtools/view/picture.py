@@ -6,17 +6,35 @@ that a reader who comes late or seldom gets the newest state and never a backlog
 
 Times are seconds from the run's first event; patches have whole microseconds. A picture is bounded: it keeps
 `max_events` events and `max_chars` characters, and counts in `left_out` and `cut_chars` what it does not show.
+
+Words the record of a call for a page: its facts as label and text, and its error.
+
+In go an observation or an error, out come texts. No value of the arguments or the result is in the facts. Reading an
+error's text never raises, since a user's exception may fail at it.
+
+Finds the waits and attempts of a call: as its observation tells them, until then as the events around it show.
+
+In go a call's own moments and the end of its stream; out come the waits from its being ready to a moment before it
+runs: for the turn's end, then for a place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
+from ..errors import ToolFailed
+from ..events import Observation
 from ..limits import checked_bound
+from ..parts import WAITS, Wait
+from ..record import RecordedError
 
-__all__ = ["Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece", "Try"]
+__all__ = [
+    "APPROVAL", "Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece",
+    "Try", "facts_of", "take_told", "waits_before", "words_of",
+]  # fmt: skip
+
 
 MAX_EVENTS = 200_000
 """Events of one picture; a page of 100,000 opens within two seconds."""
@@ -360,3 +378,76 @@ def _piece(piece: StreamPiece) -> list[Any]:
 def _told(**fields: Any) -> dict[str, Any]:
     """Returns the fields that say something; a page reads a missing one as nothing."""
     return {name: value for name, value in fields.items() if value is not None and value != []}
+
+
+# -- call record -------------------------------------------------------------------------------------------------------
+
+
+def facts_of(event: Observation) -> list[tuple[str, str]]:
+    """Returns the facts of a call beside its outcome, as label and text."""
+    told = [
+        ("schema", event.schema_source),
+        ("validated by", event.validator),
+        ("boundary", "advisory: no schema was enforced" if event.boundary == "advisory" else None),
+        ("coercions", ", ".join(event.coercions)),
+        ("recorded", "it had run before, and did not run again" if event.recorded else None),
+        ("still running", "in a thread that was given up" if event.still_running else None),
+    ]
+    return [(label, text) for label, text in told if text]
+
+
+def words_of(error: BaseException, *, text: bool = True) -> str:
+    """Returns the type of an error, and that of the tool's own exception behind it; with their texts if wanted."""
+    cause = error.__cause__ if isinstance(error, ToolFailed) else None
+    return "\n".join(_words_of(one, text) for one in (error, cause) if one is not None)
+
+
+def _words_of(error: BaseException, text: bool) -> str:
+    kind = error.type.rpartition(".")[2] if isinstance(error, RecordedError) else type(error).__name__
+    if not text:
+        return kind
+    try:
+        return f"{kind}: {error}"
+    except Exception:  # an exception of the user's
+        return kind
+
+
+# -- waits -------------------------------------------------------------------------------------------------------------
+
+
+APPROVAL = WAITS["approval"].words
+SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own time
+
+
+def take_told(call: CallLane, event: Observation, origin: float) -> None:
+    """Replaces a call's waits, and completes its attempts, by those that its observation tells. `origin` is the
+    monotonic time of the run's first event."""
+    if event.waits:
+        call.waits = list(_in_words(event.waits, origin))
+    for failed in event.failed_attempts:
+        if failed.number <= len(call.tries):
+            one = call.tries[failed.number - 1]
+            one.error, one.end = failed.error_type, max(one.start, failed.ended - origin)
+
+
+def _in_words(waits: Iterable[Wait], origin: float) -> Iterator[Span]:
+    for wait in waits:
+        facts = WAITS[wait.reason]
+        if facts.has_own_span or wait.seconds >= SHORTEST_S:
+            start, end = max(0.0, wait.began - origin), max(0.0, wait.ended - origin)
+            yield Span(reason=facts.words, start=start, end=end)
+
+
+def waits_before(call: CallLane, stream_end: float | None, now: float) -> list[Span]:
+    """Returns the waits since the call was ready, or since the end of the last one that is known."""
+    moments = (call.ready, *(wait.end for wait in call.waits))
+    since = max((moment for moment in moments if moment is not None), default=None)
+    if since is None:
+        return []
+    found = []
+    if stream_end is not None and stream_end - since >= SHORTEST_S:
+        found.append(Span(reason=WAITS["turn_end"].words, start=since, end=stream_end))
+        since = stream_end
+    if now - since >= SHORTEST_S:
+        found.append(Span(reason=WAITS["limit"].words, start=since, end=now))
+    return found

@@ -25,9 +25,8 @@ from rich.text import Text
 from ..events import Event, StepEnd
 from ..parts import OUTCOMES, Tone
 from ..text import cut, one_line, printable
-from .drawing import LEFT, PROVIDERS
+from .drawing import LEFT, PROVIDERS, Watch
 from .picture import CallLane, Picture, StepLane, StreamPiece
-from .watch import Watch
 
 __all__ = ["TerminalView", "show"]
 

@@ -39,8 +39,8 @@ from streamtools.content import Media, Opaque, ToolResult
 from streamtools.dispatch import CallPool
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import IdempotencyStore, Invocation, LocalExecutor, MemoryStore, call_fingerprint
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.dispatch.results import encode_result
-from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import (
     BeginRefused,
     CallStillRunning,

@@ -28,8 +28,8 @@ from streamtools import (
     tool,
 )
 from streamtools.dispatch import MemoryStore
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.dispatch.store import EndUnknown, call_fingerprint
-from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import LocalProtocolError
 from streamtools.events import ToolCallStart, ToolStarted
 from streamtools.history import lint

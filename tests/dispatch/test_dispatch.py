@@ -14,7 +14,7 @@ import pytest
 from streams import anthropic, chat, hanging, key_of, stream
 
 from streamtools import Limits, Observation, ToolContext, ToolError, Turn, pipeline, tool
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.events import ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from profiles import mostly_thorough
 
 from streamtools import ToolContext, ToolError, tool
 from streamtools.dispatch.executors import LocalExecutor
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.errors import LocalProtocolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from streamtools.testing import check_executor
 from streamtools.testing.executors import CHECKS

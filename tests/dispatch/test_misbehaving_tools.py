@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.events import ToolStarted
 from streamtools.telemetry import Tracing
 

@@ -21,7 +21,7 @@ from streams import anthropic, chat, hanging, stream
 from wire_cases import CASES
 
 from streamtools import Limits, Observation, StreamDecoder, StreamEnd, ToolContext, Turn, pipeline, tool
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.errors import CallTruncated, TruncatedStream
 from streamtools.events import StepEnd, ToolCallEnd, ToolProgress, ToolStarted
 from streamtools.wires import WIRES

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from profiles import examples
 
-from streamtools.dispatch.scheduler import Job, Scheduler
+from streamtools.dispatch.pool import Job, Scheduler
 
 LIMIT_OF = {"free": None, "one": 1, "two": 2}
 

@@ -269,7 +269,7 @@ async def test_the_guard_against_repeated_calls_can_be_turned_off() -> None:
 
 
 async def test_only_so_many_different_calls_are_remembered() -> None:
-    from streamtools.dispatch.call import RunCounts
+    from streamtools.dispatch.states import RunCounts
 
     counts = RunCounts()
     for number in range(10_001):

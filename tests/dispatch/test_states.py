@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from streamtools.dispatch.moves import _EFFECTS
 from streamtools.dispatch.states import OPEN, TRANSITIONS, Effect, Input, State, advance
+from streamtools.dispatch.transitions import _EFFECTS
 
 STATES, INPUTS, EFFECTS = get_args(State), get_args(Input), get_args(Effect)
 DISPATCHED = [state for state in STATES if state != "left_alone"]

@@ -12,7 +12,7 @@ from processes import PATIENCE_S
 
 from streamtools.dispatch.executors import Claimed
 from streamtools.dispatch.store import Claim
-from streamtools.dispatch.store_thread import StoreJob, ThreadedStore
+from streamtools.dispatch.store_sqlite import StoreJob, ThreadedStore
 from streamtools.errors import ToolNotStarted
 
 pytestmark = pytest.mark.anyio

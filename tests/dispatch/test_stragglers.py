@@ -11,7 +11,7 @@ import pytest
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import ApprovalRequested, Event, Limits, Observation, pipeline, tool
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.events import StreamWarning, ToolStarted
 
 pytestmark = pytest.mark.anyio

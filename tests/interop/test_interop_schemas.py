@@ -46,7 +46,7 @@ from streamtools.interop import (
     ToolSchemaAccessor,
     ToolSchemaAdapter,
 )
-from streamtools.interop.fitting import Fitted, Memory
+from streamtools.interop.schemas import Fitted, Memory
 
 CHAT = ToolInteropTarget("openai.chat_completions")
 WIRE_OF = {format: wire for wire, formats in reversed([*TARGET_FORMATS.items()]) for format in formats}

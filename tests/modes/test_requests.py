@@ -26,7 +26,7 @@ from streamtools.modes import (
     get_adapter,
     tool_prompt,
 )
-from streamtools.modes.answer_form import payload_schema
+from streamtools.modes.responses import payload_schema
 
 MESSAGES = [{"role": "user", "content": "Search for Python docs"}]
 

@@ -24,7 +24,7 @@ from streamtools.modes import (
     ToolCallValidation,
     ValidatedAdapter,
 )
-from streamtools.modes.checking import unchecked
+from streamtools.modes.reading import unchecked
 
 
 @tool(effect="pure")

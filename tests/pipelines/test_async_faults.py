@@ -31,7 +31,7 @@ from streamtools import (
     pipeline,
     tool,
 )
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.errors import TruncatedStream
 from streamtools.events import Event, StepEnd, ToolCallEnd, ToolCallStart, ToolProgress, ToolStarted
 from streamtools.stages import DEFAULT

@@ -18,7 +18,7 @@ from every_wire import framed, said
 from streams import chat, chat_chunk, sse, stream
 
 from streamtools import Limits, StreamEnd, StreamError, TextDelta, pipeline, tool
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.errors import LimitExceeded, RemoteProtocolError, TruncatedStream
 from streamtools.events import StreamWarning
 

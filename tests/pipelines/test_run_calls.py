@@ -20,7 +20,7 @@ from streams import chat, stream
 
 from streamtools import Limits, Observation, ToolCall, ToolContext, ToolError, parse, pipeline, tool
 from streamtools.content import Text, ToolResult
-from streamtools.dispatch.threads import abandoned_threads
+from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.errors import InvalidArguments, ToolFailed, ToolTimeout
 from streamtools.tools import Tool, validate_tool_call
 

@@ -58,7 +58,6 @@ DANGEROUS: dict[str, frozenset[str]] = {
 ALLOWED: dict[tuple[str, str], str] = {
     ("evaluates annotations", "tools/callables.py"): "hints of a function that the program registers, once, then",
     ("imports by name", "on_demand.py"): "the package's own modules, by constants",
-    ("imports by name", "wires/tolerances.py"): "the library's own wires, by constants",
     ("imports by name", "wires/__init__.py"): "the packages of the library's own wires, by constants",
     ("imports by name", "cli/schema.py"): "module:function of the command line",
     ("imports by name", "dispatch/executors/travel.py"): "the worker finds the tools that the program registered",
@@ -68,8 +67,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("imports by name", "view/page.py"): "the same",
     ("makes objects of bytes", "tools/entries.py"): "bytes that were made in the same process, of the same export",
     ("makes objects of bytes", "tools/answer.py"): "the same",
-    ("makes objects of bytes", "exports/output.py"): "the same",
-    ("writes text as a format", "tools/problems.py"): "templates of its own, filled with what pydantic counts",
+    ("makes objects of bytes", "exports/exporting.py"): "the same",
+    ("writes text as a format", "tools/checks.py"): "templates of its own, filled with what pydantic counts",
     ("opens connections", "integrations/httpx.py"): "a transport of the application's own is wrapped, and does so",
     ("opens connections", "cli/view.py"): "--open shows the page that was just written, by the path of its file",
     ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",

@@ -14,7 +14,7 @@ from streams import anthropic, chat
 
 from streamtools import StreamDecoder
 from streamtools.events import OutputDelta, ToolCallDelta
-from streamtools.stages.moments import EAGER_ITEMS, Moments
+from streamtools.stages.preview import EAGER_ITEMS, Moments
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

@@ -15,8 +15,7 @@ from profiles import examples
 from pydantic_core import from_json
 
 from streamtools.events import ToolCallDelta
-from streamtools.stages.moments import Moments
-from streamtools.stages.preview import EAGER_CHARACTERS, LAG, NUMBER_CHARACTERS, PartialJSON
+from streamtools.stages.preview import EAGER_CHARACTERS, LAG, NUMBER_CHARACTERS, Moments, PartialJSON
 
 REPLACEMENT = "\ufffd"
 

@@ -18,8 +18,7 @@ from scripted import Script, Spans
 from streamtools.errors import InvalidArguments, ProviderError, ToolError, ToolFailed
 from streamtools.parts import Outcome
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.content import fitted_json
-from streamtools.telemetry.names import PROFILES, SEMCONV
+from streamtools.telemetry.names import PROFILES, SEMCONV, fitted_json
 
 SECRET = "s3cr3t"
 

@@ -33,7 +33,7 @@ from streamtools.events import (
     ToolStarted,
 )
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.call_spans import SHORTEST_WAIT_S
+from streamtools.telemetry.tracing import SHORTEST_WAIT_S
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamtools.tools.docstrings import parse_docstring
+from streamtools.tools.callables import parse_docstring
 
 GOOGLE = """Read a file.
 

@@ -40,7 +40,7 @@ from streamtools.events import (
 )
 from streamtools.parts import ToolCall
 from streamtools.view import Picture, Watch, chrome_trace, draw, page
-from streamtools.view.call_record import words_of
+from streamtools.view.picture import words_of
 
 BODY = chat(["Adding."], [("c1", "add", '{"a": 1, "b": 2}')])
 

@@ -19,9 +19,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import names
-from ..claims import CallValue, run_once
 from ..executor import Executor, Invocation
-from ..store import Claimed, EndUnknown, IdempotencyStore, MemoryStore, Recorded, StillRunning, call_fingerprint
+from ..store import (
+    CallValue,
+    Claimed,
+    EndUnknown,
+    IdempotencyStore,
+    MemoryStore,
+    Recorded,
+    StillRunning,
+    call_fingerprint,
+    run_once,
+)
 from .local import LocalExecutor
 from .process import ProcessExecutor
 

@@ -1,18 +1,132 @@
-"""An executor for calls in this process, which end with it. Without one, calls run in the same way (`here`)."""
+"""An executor for calls in this process, which end with it. Without one, calls run in the same way (`here`).
+
+Runs the calls of one executor inside its block: whether they have begun, and how they end when it is left.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from anyio import CapacityLimiter
+import anyio
+from anyio import CancelScope, CapacityLimiter
 
+from ...errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
 from ...limits import checked_bound
-from ...tools import AnyTools, Tool, Toolset
-from ..executor import Emit, Invocation
-from ..here import run_here
-from .runs import BlockExecutor, WorkerRun, bind
+from ...tools import AnyTools, Bound, Tool, Toolset
+from ..executor import Begin, Emit, Invocation
+from ..in_process import run_here
 
-__all__ = ["LocalExecutor"]
+__all__ = ["BlockExecutor", "LocalExecutor", "WorkerRun", "bind"]
+
+
+GRACE_S = 5.0  # for cancelled calls to end
+
+
+@dataclass(slots=True, eq=False)
+class WorkerRun:
+    """One call while it runs."""
+
+    _begin: Begin
+    scope: CancelScope = field(default_factory=CancelScope)
+    begun: bool = False
+    """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
+
+    async def begin(self) -> float:
+        """Begins the call; returns the seconds that it may take. Await it once."""
+        seconds = await self._begin()
+        self.begun = True
+        return seconds
+
+    def cut(self) -> ToolError:
+        """Returns the error of a call whose executor has closed."""
+        if self.begun:
+            return ToolOutcomeUnknown("the call was begun, and its executor closed before its end")
+        return ToolNotStarted("not run: its executor closed while it waited for its turn")
+
+
+class BlockExecutor(ABC):
+    """An `Executor` that takes calls inside its block, and ends them when it is left. Used in one event loop."""
+
+    _tools: Any
+    """A mapping of each tool's name to all that the executor knows of the tool."""
+
+    def __init__(self) -> None:
+        self._state = "new"
+        self._open: set[WorkerRun] = set()
+        self._empty: anyio.Event | None = None
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """The names of its tools."""
+        return frozenset(self._tools)
+
+    async def __aenter__(self) -> Self:
+        """Takes calls from now on."""
+        if self._state != "new":
+            raise LocalProtocolError("an executor is entered once; make another")
+        self._state = "open"
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Takes no more calls, cancels those that run, and waits for them."""
+        self._state = "closed"
+        for run in list(self._open):
+            run.scope.cancel()
+        if self._open:
+            self._empty = anyio.Event()
+            with anyio.move_on_after(GRACE_S, shield=True):
+                await self._empty.wait()
+
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        """See `Executor`. Besides, a call that has not begun when the executor is left raises `ToolNotStarted`, one
+        that has begun `ToolOutcomeUnknown`."""
+        if self._state != "open":
+            state = "was not entered" if self._state == "new" else "was left"
+            raise ToolNotStarted(f"not run: the executor {state}; run calls inside `async with executor`")
+        run = WorkerRun(begin)
+        self._open.add(run)
+        try:
+            with run.scope:
+                try:
+                    return await self._body(call, self._known(call.tool), emit, run)
+                except BaseExceptionGroup as group:  # a tool's own task group made it of its cancellation
+                    if not run.scope.cancel_called:
+                        raise
+                    raise run.cut() from group
+            raise run.cut()
+        finally:
+            self._open.discard(run)
+            if self._empty is not None and not self._open:
+                self._empty.set()
+
+    def _known(self, name: str) -> Any:
+        known = self._tools.get(name)
+        if known is None:
+            raise ToolNotStarted(f"not run: the executor was not given a tool {name!r}; it has {sorted(self._tools)}")
+        return known
+
+    @abstractmethod
+    async def _body(self, call: Invocation, known: Any, emit: Emit, run: WorkerRun) -> Any:
+        """Runs a call, with what is known of its tool, and begins it by `run.begin`."""
+
+
+def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
+    """Returns the call's arguments as the tool's function wants them.
+
+    Raises:
+        ToolNotStarted: they do not fit.
+    """
+    if call.bound is not None:
+        return call.bound
+    try:
+        return tool.validate(call.arguments)
+    except InvalidArguments as error:
+        raise ToolNotStarted(f"not run: {error}") from error
+
+
+# -- local -------------------------------------------------------------------------------------------------------------
 
 
 class LocalExecutor(BlockExecutor):

@@ -34,7 +34,7 @@ from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
 from .family import kill_family, kill_late, new_mark
-from .runs import BlockExecutor, WorkerRun
+from .local import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
 from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
 

@@ -27,7 +27,7 @@ from ...limits import checked_bound
 from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
-from .runs import BlockExecutor, WorkerRun
+from .local import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
 
 try:

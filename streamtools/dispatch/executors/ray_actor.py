@@ -27,7 +27,7 @@ from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
 from ...tools import Bound, Tool
 from ..executor import Invocation, context_of
-from ..here import awaited
+from ..in_process import awaited
 from .travel import encode_failure, encode_report, encode_value, resolved
 
 __all__ = ["FAILED", "FORGOTTEN", "RESULT", "RUNNING", "TIMED_OUT", "Answer", "ToolActor"]

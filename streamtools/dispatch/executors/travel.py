@@ -24,7 +24,7 @@ from ...tools import AnyTool, Tool, tool
 from ...tools.toolset import Exported
 from ..executor import Invocation
 from ..results import encode_error, encode_result, tool_error
-from .runs import bind
+from .local import bind
 
 __all__ = ["encode_call", "encode_failure", "encode_report", "encode_value", "reference_of", "resolved"]
 

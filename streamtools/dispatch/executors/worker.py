@@ -41,7 +41,7 @@ from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
-from ..here import awaited
+from ..in_process import awaited
 from .family import kill_all_marked
 from .travel import encode_failure, encode_report, encode_value, resolved
 

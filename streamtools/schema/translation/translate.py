@@ -1,21 +1,53 @@
-"""Translates a tool's schema into a target's, for every dialect."""
+"""Translates a tool's schema into a target's, for every dialect.
+
+Translates objects, maps with keys of the model's choosing, and arrays, including tuples.
+
+Translates unions, so that the alternative of a value can be determined afterwards.
+
+Where alternatives have different ways back, no value may fit two of them: an alternative that could be taken for
+another is put into an object with one key that names it (``{"entries": [...]}``). The alternative of a value then
+depends on its types, keys and constants alone, and needs no guess.
+
+Translates strings, numbers, booleans and null; values of an ``enum``; and values of no declared type.
+
+Copies a schema as it was written, except for single keywords and those that the outermost object must not have.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from ..dialects import Action, Dialect
-from . import containers, scalars, unions
-from .document import ANNOTATIONS, DEFINITIONS, REFERENCES, SchemaDocument, mapped, pointer, reference_of, without
-from .merge import is_union, merge, outermost
-from .plan import JsonText, Named, Plan, Translation
-from .state import Build
-from .verbatim import inlined, verbatim
+from .document import (
+    ANNOTATIONS,
+    DEFINITIONS,
+    KEYWORDS_OF,
+    REFERENCES,
+    TOLD,
+    Build,
+    SchemaDocument,
+    described,
+    free_name,
+    mapped,
+    pointer,
+    reference_of,
+    without,
+)
+from .fits import Contradiction, Lose, apart, fits, is_of, is_union, kind_of, merge, outermost, types_of
+from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Property, Translation, Unwrapped
 
-__all__ = ["Made", "canonical", "make"]
+__all__ = [
+    "Made", "SILENT", "canonical", "data", "inlined", "joined", "kinds_of", "make", "may_stay_together", "nullable",
+    "say_array", "say_object", "say_scalar", "say_union", "split", "takes_anything", "untyped", "values_of",
+    "verbatim", "wrapped",
+]  # fmt: skip
+
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_UNROLLED = 2
@@ -86,7 +118,7 @@ def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
     else:
         raise document.refused("#", "its definitions that contain themselves cannot be told apart")
     if said.schema.get("type") != "object":
-        said = unions.wrapped(said, WRAPPED)
+        said = wrapped(said, WRAPPED)
     made = dict(said.schema)
     if made_now:
         made["$defs"] = {name: one.schema for name, one in made_now.items()}
@@ -120,19 +152,19 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
     if reference_of(node) is not None:
         return _reference(build, node, place)
     if "anyOf" in node or "oneOf" in node:
-        return unions.say(build, node, place)
-    kinds = scalars.kinds_of(node)
+        return say_union(build, node, place)
+    kinds = kinds_of(node)
     if not kinds:
-        return scalars.untyped(build, node, place)
-    if len(kinds) > 1 and not scalars.may_stay_together(build, node, kinds):
-        return unions.split(build, node, kinds, place)
-    if kinds in (["object"], ["array"]) and scalars.values_of(node) is not None:
-        return scalars.data(build, node, kinds[0], place)
+        return untyped(build, node, place)
+    if len(kinds) > 1 and not may_stay_together(build, node, kinds):
+        return split(build, node, kinds, place)
+    if kinds in (["object"], ["array"]) and values_of(node) is not None:
+        return data(build, node, kinds[0], place)
     if kinds == ["object"]:
-        return containers.say_object(build, node, place)
+        return say_object(build, node, place)
     if kinds == ["array"]:
-        return containers.say_array(build, node, place)
-    return scalars.say(build, node, kinds, place)
+        return say_array(build, node, place)
+    return say_scalar(build, node, kinds, place)
 
 
 def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Translation:
@@ -192,3 +224,687 @@ def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Tran
     kind = target.get("type") if isinstance(target, Mapping) else None
     schema = {"type": kind} if isinstance(kind, str) else {}
     return Translation(build.finish(kept, schema, place, more=[again]))
+
+
+# -- containers --------------------------------------------------------------------------------------------------------
+
+
+FURTHER = "additional_properties"
+"""The property for those that an object may have beyond its own."""
+EXPLICIT_NULL = "explicit_null"
+"""``{"explicit_null": null}`` is null itself, where null alone means that a property is left out."""
+
+_OF_MAPS = frozenset({"minProperties", "maxProperties", "propertyNames", "patternProperties"})
+
+
+def say_object(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a schema of type object."""
+    if not _is_map(node):
+        return _Object(build, node, place).said()
+    if node.get("required"):
+        return _Object(build, {"additionalProperties": not node.get("patternProperties"), **node}, place).said()
+    if build.dialect.rewrites("(map)"):
+        return _entries(build, node, place)
+    return _open(build, node, place)
+
+
+def _is_map(node: Mapping[str, Any]) -> bool:
+    """Returns whether all keys of an object are of the model's choosing."""
+    if node.get("properties"):
+        return False
+    if node.get("patternProperties"):
+        return True
+    further = node.get("additionalProperties", "properties" not in node)
+    return further is not False
+
+
+# -- maps ----------------------------------------------------------------------------------------------------------
+
+
+def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a map as a list of entries."""
+    key = build.say({"type": "string", **_key_schema(node)}, pointer(place, "propertyNames"))
+    value = _value(build, node, place)
+    entry = {"type": "object", "properties": {"key": key.schema, "value": value.schema}, "required": ["key", "value"]}
+    schema = {"type": "array", "items": _closed(build, entry)}
+    told = without(node, _OF_MAPS)
+    for keyword, bound in (("minProperties", "minItems"), ("maxProperties", "maxItems")):
+        if keyword in node:
+            told[bound] = node[keyword]
+    more = ["each key once"]
+    return Translation(build.finish(told, schema, place, kinds=["array"], more=more), Entries(value.plan))
+
+
+def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a map's keys."""
+    names = node.get("propertyNames")
+    demanded = dict(names) if isinstance(names, Mapping) else {}
+    patterns = list(node.get("patternProperties") or ())
+    if len(patterns) == 1 and node.get("additionalProperties") in (None, False):
+        demanded.setdefault("pattern", patterns[0])
+    return demanded
+
+
+def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates the values of a map, whatever their keys."""
+    patterns = node.get("patternProperties") or {}
+    said = [build.say(inner, pointer(place, "patternProperties", key)) for key, inner in patterns.items()]
+    further = node.get("additionalProperties", not patterns)
+    if further is not False:
+        said.append(build.say(further, pointer(place, "additionalProperties")))
+    if len(said) > 1:
+        build.lose(pointer(place, "patternProperties"), "not said which keys have which values")
+    return joined(build, said, place)
+
+
+def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a map as it is."""
+    schema: dict[str, Any] = {"type": "object"}
+    further = node.get("additionalProperties", True)
+    notes: dict[str, Any] = {}
+    plan: Plan = None
+    if build.dialect.action("(map)") is Action.NOTE:
+        if not isinstance(further, bool):
+            notes["additionalProperties"] = _shown(further)
+    elif isinstance(further, bool):
+        schema["additionalProperties"] = further or bool(node.get("patternProperties"))
+    else:
+        said = build.say(further, pointer(place, "additionalProperties"))
+        schema["additionalProperties"] = said.schema
+        plan = None if said.plan is None else Fields(values=said.plan)
+    return Translation(build.finish(node, schema, place, kinds=["object"], notes=notes), plan)
+
+
+def _shown(schema: Any) -> Any:
+    """Returns a map's values for a note: the type alone if it says all."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    return kind if isinstance(kind, str) and len(schema) == 1 else schema
+
+
+# -- objects with properties ---------------------------------------------------------------------------------------
+
+
+class _Object:
+    """One object, while its properties are translated."""
+
+    def __init__(self, build: Build, node: Mapping[str, Any], place: str) -> None:
+        self.build = build
+        self.node = node
+        self.place = place
+        self.properties: dict[str, Any] = {}
+        self.required: list[str] = []
+        self.back: list[tuple[str, Property]] = []
+        """The changes to properties on the way back, where there are any."""
+
+    def said(self) -> Translation:
+        build, node = self.build, self.node
+        required = [name for name in node.get("required", ()) if isinstance(name, str)]
+        own = {**dict.fromkeys(required, _beyond(node)), **(node.get("properties") or {})}
+        for name in [*(node.get("properties") or {}), *required]:
+            if name in own:
+                self._add(name, own.pop(name), name in required)
+        schema: dict[str, Any] = {"type": "object", "properties": self.properties}
+        values = self._further(schema)
+        if self.required or build.dialect.rewrites("(optional)"):
+            schema["required"] = self.required
+        if build.dialect.openapi and not self.properties and self.place != "#":
+            # 400 otherwise: "properties: should be non-empty for OBJECT type"
+            text = build.finish(node, {"type": "string"}, self.place, more=["an empty object, written as JSON text"])
+            return Translation(text, JsonText())
+        rest = without(node, {"patternProperties", "propertyNames"}) if build.dialect.rewrites("(map)") else node
+        if values is not None:  # `values` is for properties beyond its own, so all of its own are listed
+            listed = {key for key, _ in self.back}
+            self.back.extend((key, Property(key)) for key in self.properties if key not in listed)
+        plan = Fields(tuple(self.back), values) if self.back else None
+        return Translation(build.finish(rest, _closed(build, schema), self.place, kinds=["object"]), plan)
+
+    def _add(self, name: str, inner: Any, required: bool) -> None:
+        if inner is False and not required:
+            return  # the property can never be sent
+        place = pointer(self.place, "properties", name)
+        said, null_is_absent = _property(self.build, inner, required, place)
+        keys = self.build.dialect.keys
+        taken = {*self.properties, *(self.node.get("properties") or {})}
+        key = name if keys is None else keys.fitted(name, taken)
+        self.properties[key] = said.schema
+        if key != name or null_is_absent or said.plan is not None:
+            self.back.append((key, Property(name, said.plan, null_is_absent)))
+        if null_is_absent or (required and not self._closes_a_circle(inner, place)):
+            self.required.append(key)
+
+    def _closes_a_circle(self, inner: Any, place: str) -> bool:
+        """Returns whether the property leads back into a definition being translated, which Gemini follows only through
+        properties that are not required."""
+        build = self.build
+        if not build.dialect.rewrites("(recursion)") or build.dialect.action("$ref") is Action.INLINE:
+            return False
+        opened = {name for name, said in build.definitions.items() if said is None}
+        if not opened or opened.isdisjoint(map(build.document.name, build.document.references(inner, place))):
+            return False
+        build.lose(place, "not said to be required, since the schema contains itself here")
+        return True
+
+    def _further(self, schema: dict[str, Any]) -> Plan:
+        """Adds the properties that the object may have beyond its own; returns the plan of those that are sent as they
+        are."""
+        build, node = self.build, self.node
+        if build.dialect.rewrites("(map)"):
+            if node.get("additionalProperties", False) is not False or node.get("patternProperties"):
+                beyond = {key: node[key] for key in ("additionalProperties", "patternProperties") if key in node}
+                said = _entries(build, beyond, self.place)
+                key = free_name(FURTHER, {*self.properties, *(node.get("properties") or {})})
+                self.properties[key] = said.schema
+                self.required.append(key)
+                self.back.append((key, Property(key, said.plan, merged=True)))
+            return None
+        if build.dialect.action("additionalProperties") is Action.KEEP and "additionalProperties" in node:
+            if isinstance(node["additionalProperties"], bool):
+                schema["additionalProperties"] = node["additionalProperties"] or bool(node.get("patternProperties"))
+                return None
+            said = build.say(node["additionalProperties"], pointer(self.place, "additionalProperties"))
+            schema["additionalProperties"] = said.schema
+            return said.plan
+        return None
+
+
+def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Translation, bool]:
+    """Translates a property; returns also whether null in it means "left out"."""
+    said = build.say(inner, place)
+    if required or not build.dialect.rewrites("(optional)"):
+        return said, False
+    if "null" not in types_of(said.schema, build.defined):
+        return nullable(build, said, place), True
+    if isinstance(inner, Mapping) and "default" in inner and inner["default"] is None:
+        return said, True  # leaving it out and sending null are the same
+    null = {"type": "object", "properties": {EXPLICIT_NULL: {"type": "null"}}, "required": [EXPLICIT_NULL]}
+    explicit = Translation(_closed(build, null), Unwrapped(EXPLICIT_NULL))
+    schema = without(said.schema, {"description"})
+    made = joined(build, [explicit, Translation(schema, said.plan)], place)
+    text = f'(null leaves it out; {{"{EXPLICIT_NULL}": null}} is null itself)'
+    before = said.schema.get("description")
+    return Translation({"description": f"{before} {text}" if before else text, **made.schema}, made.plan), True
+
+
+def _beyond(node: Mapping[str, Any]) -> Any:
+    """Returns the schema of the properties that an object has beyond its own."""
+    patterns = list((node.get("patternProperties") or {}).values())
+    further = node.get("additionalProperties", True)
+    if not patterns:
+        return further
+    return {"anyOf": patterns if further is False else [*patterns, further]}
+
+
+def _closed(build: Build, schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "additionalProperties": False} if build.dialect.rewrites("additionalProperties") else schema
+
+
+def say_array(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a schema of type array."""
+    first, rest = _shape(node)
+    if first and build.dialect.action("prefixItems") is Action.KEEP:
+        return _positions(build, node, first, rest, place)
+    if first:
+        return _any_of_them(build, node, first, rest, place)
+    return _alike(build, node, rest, place)
+
+
+def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """Returns the schemas of the first items, and that of the rest (None if there is none)."""
+    items = node.get("items")
+    if isinstance(items, list):  # draft-07
+        return items, node.get("additionalItems")
+    return list(node.get("prefixItems") or ()), items
+
+
+def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Translation:
+    """Translates a list of items of one kind."""
+    if items is False:
+        node = {**node, "maxItems": 0}
+        items = None
+    if items is None and not build.dialect.rewrites("(array without items)"):
+        return Translation(build.finish(node, {"type": "array"}, place, kinds=["array"]))
+    said = build.say({} if items is None else items, pointer(place, "items"))
+    schema = {"type": "array", "items": said.schema}
+    plan = None if said.plan is None else Items(said.plan)
+    return Translation(build.finish(node, schema, place, kinds=["array"]), plan)
+
+
+def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
+    """Translates a tuple as it is."""
+    said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
+    schema: dict[str, Any] = {"type": "array", "prefixItems": [one.schema for one in said]}
+    plans = tuple(one.plan for one in said)
+    after: Plan = None
+    if rest is False:
+        node = {**node, "maxItems": min(node.get("maxItems", len(first)), len(first))}
+    elif rest is not None:
+        more = build.say(rest, pointer(place, "items"))
+        schema["items"], after = more.schema, more.plan
+    planned = any(plan is not None for plan in (*plans, after))
+    return Translation(build.finish(node, schema, place, kinds=["array"]), Items(after, plans) if planned else None)
+
+
+def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
+    """Translates a tuple as a list of anything that its items may be; validation checks that each is in its place."""
+    said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
+    build.lose(pointer(place, "prefixItems"), "only the items are said, not their places")
+    if rest is False:
+        node = {**node, "maxItems": min(node.get("maxItems", len(first)), len(first))}
+    elif node.get("maxItems", len(first) + 1) > len(first):
+        said.append(build.say({} if rest is None else rest, pointer(place, "items")))
+    items = joined(build, said, pointer(place, "items"))
+    schema = {"type": "array", "items": items.schema}
+    order = f"items in order: {', '.join(map(_word, first))}"
+    plan = None if items.plan is None else Items(items.plan)
+    return Translation(build.finish(node, schema, place, kinds=["array"], more=[order]), plan)
+
+
+def _word(item: Any) -> str:
+    """Describes an item in a word or two: its title, its type, or the name that it refers to."""
+    if not isinstance(item, Mapping):
+        return "any"
+    for keyword in ("title", "type"):
+        if isinstance(item.get(keyword), str):
+            return str(item[keyword])
+    return str(item["$ref"]).rpartition("/")[2] if "$ref" in item else "one of the alternatives"
+
+
+# -- unions ------------------------------------------------------------------------------------------------------------
+
+
+_REFINING = frozenset({"required", "not", "minProperties", "maxProperties", "dependentRequired"})
+"""Keywords that alone do not determine the form of an alternative's values."""
+_DISCRIMINATOR = frozenset({"discriminator"})
+MAX_TOLD_APART = 64
+"""Most alternatives of one union that are compared with each other; a tool with more is of no use to a model."""
+
+
+def say_union(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a schema with ``anyOf`` or ``oneOf``."""
+    keyword = "anyOf" if "anyOf" in node else "oneOf"
+    base = without(node, {keyword}, _DISCRIMINATOR, DEFINITIONS)
+    demands = without(base, SILENT)
+    branches = [(pointer(place, keyword, i), branch) for i, branch in enumerate(node[keyword]) if branch is not False]
+    if demands and all(isinstance(branch, Mapping) and branch.keys() <= _REFINING for _, branch in branches):
+        build.lose(pointer(place, keyword), "not said")
+        return build.say(base, place)
+    if any(takes_anything(branch) for _, branch in branches):
+        return build.say(base, place)  # an alternative that takes anything makes the others superfluous
+    if demands:
+        branches = _refined(build, branches, (place, demands))
+    if not branches:
+        raise build.refused(pointer(place, keyword), "has no alternative that anything could fit")
+    said = joined(build, [build.say(branch, at) for at, branch in branches], place)
+    return _annotated(build, base, said, place)
+
+
+def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: str) -> Translation:
+    """Translates a schema of several types as a union with one alternative for each."""
+    bare = without(node, ANNOTATIONS, {"const", "enum"})
+    values = values_of(node)
+    said = []
+    for kind in kinds:
+        one: dict[str, Any] = {**bare, "type": kind}
+        if values is not None:
+            one["enum"] = [value for value in values if is_of(value, [kind])]
+        said.append(build.say(one, place))
+    return _annotated(build, node, joined(build, said, place), place)
+
+
+def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Translation:
+    """Returns one schema that takes every value that any of the alternatives takes, with the way back from each."""
+    several = list({_key(one): one for one in alternatives}.values())
+    if len(several) == 1:
+        return several[0]
+    if build.dialect.openapi and any(one.schema == {"type": "null"} for one in several):
+        rest = joined(build, [one for one in several if one.schema != {"type": "null"}], place)
+        return Translation({**rest.schema, "nullable": True}, rest.plan)
+    plan, several = _way_back(build, several, place)
+    # A union inside the union is no alternative, but several.
+    parts = (one.schema["anyOf"] if one.schema.keys() == {"anyOf"} else [one.schema] for one in several)
+    return Translation({"anyOf": [*chain.from_iterable(parts)]}, plan)
+
+
+def nullable(build: Build, said: Translation, place: str) -> Translation:
+    """Returns a translation that takes null as well."""
+    kind = said.schema.get("type")
+    plain = isinstance(kind, str) and kind not in ("object", "array") and not {"enum", "const"} & said.schema.keys()
+    if plain and not build.dialect.rewrites("(type list)"):
+        return Translation({**said.schema, "type": [kind, "null"]}, said.plan)
+    description, bare = _parted(said)
+    made = joined(build, [bare, Translation({"type": "null"})], place)
+    return Translation({**description, **made.schema}, made.plan)
+
+
+def _refined(
+    build: Build, branches: Sequence[tuple[str, Any]], base: tuple[str, dict[str, Any]]
+) -> list[tuple[str, Any]]:
+    """Returns the alternatives with the common demands merged into each; leaves out those that contradict them."""
+    made = []
+    for at, branch in branches:
+        try:
+            made.append((at, merge(build.document, [(at, branch), base], build.lose)))
+        except Contradiction:
+            continue
+    return made
+
+
+def _annotated(build: Build, node: Mapping[str, Any], said: Translation, place: str) -> Translation:
+    annotations = {key: value for key, value in node.items() if key in ANNOTATIONS}
+    if not annotations:
+        return said
+    inner, bare = _parted(said)
+    texts = [annotations.pop("description", None), inner.get("description")]
+    annotations["description"] = " ".join(text for text in texts if text and isinstance(text, str)) or None
+    return Translation(build.finish(annotations, bare.schema, place), said.plan)
+
+
+def _parted(said: Translation) -> tuple[dict[str, str], Translation]:
+    """Returns the description, and the rest."""
+    schema = dict(said.schema)
+    text = schema.pop("description", None)
+    return ({} if text is None else {"description": text}), Translation(schema, said.plan)
+
+
+def _key(said: Translation) -> tuple[str, Plan]:
+    return json.dumps(said.schema, sort_keys=True), said.plan
+
+
+def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Plan, list[Translation]]:
+    if all(one.plan == several[0].plan for one in several):
+        return several[0].plan, several
+    lone = _lone_plan(build, several)
+    if lone is not None:
+        return lone, several
+    several = _told_apart(build, several, place)
+    branches = tuple((partial(fits, one.schema, build.defined), one.plan) for one in several)
+    return Choice(branches, tuple(map(_key, several))), several
+
+
+def _lone_plan(build: Build, several: Sequence[Translation]) -> Plan:
+    """Returns the plan of the only alternative that has one, if it leaves values of all the others alone."""
+    planned = [one.plan for one in several if one.plan is not None]
+    if len(planned) != 1 or type(planned[0]) not in _TOUCHED:
+        return None
+    others = [types_of(one.schema, build.defined) for one in several if one.plan is None]
+    return None if _TOUCHED[type(planned[0])].intersection(*[frozenset().union(*others)]) else planned[0]
+
+
+_TOUCHED: Mapping[type, frozenset[str]] = {
+    JsonText: frozenset({"string"}),
+    Entries: frozenset({"array", "object"}),
+    Items: frozenset({"array"}),
+    Fields: frozenset({"object"}),
+    Unwrapped: frozenset({"object"}),
+}
+"""Types of the values that each kind of plan changes."""
+
+
+def _told_apart(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
+    """Returns the alternatives; wraps those with a plan that could be taken for another."""
+    if len(several) > MAX_TOLD_APART:
+        raise build.refused(place, f"has more than {MAX_TOLD_APART} alternatives that have to be told apart")
+    names: set[str] = set()
+    made = [one if one.plan is None or _stands_out(build, one, several) else _named(one, names) for one in several]
+    if not all(one.plan is None or _stands_out(build, one, made) for one in made):
+        raise build.refused(place, "its alternatives cannot be told apart; give each a property with a constant")
+    return made
+
+
+def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) -> bool:
+    """Returns whether no value fits both `one` and an alternative with another way back."""
+    return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
+
+
+def _named(said: Translation, names: set[str]) -> Translation:
+    """Returns an alternative in an object whose one key names it."""
+    match said.plan:
+        case Entries():
+            plain = "entries"
+        case JsonText():
+            plain = "json"
+        case Named(name=name):
+            plain = name
+        case _:
+            plain = "alternative"
+    key = free_name(plain, names)
+    names.add(key)
+    return wrapped(said, key)
+
+
+def wrapped(said: Translation, key: str) -> Translation:
+    """Returns a translation whose values are sent as the one property of an object."""
+    schema = {"type": "object", "properties": {key: said.schema}, "required": [key], "additionalProperties": False}
+    return Translation(schema, Unwrapped(key, said.plan))
+
+
+# -- scalars -----------------------------------------------------------------------------------------------------------
+
+
+_BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values())
+JSON_TEXT = "any JSON value, written as JSON text"
+
+_INFERRED = (
+    ("object", ("properties", "additionalProperties", "patternProperties", "propertyNames", "required")),
+    ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
+    ("string", ("pattern", "minLength", "maxLength")),
+    ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
+)
+
+
+SILENT = ANNOTATIONS | {"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor"}
+"""Keywords that demand nothing of a value, including those that only name things."""
+
+
+def values_of(node: Mapping[str, Any]) -> list[Any] | None:
+    """Returns the values that ``const`` or ``enum`` allow; None without either."""
+    if "const" in node:
+        return [node["const"]]
+    values = node.get("enum")
+    return list(values) if isinstance(values, list) else None
+
+
+def takes_anything(node: Any) -> bool:
+    """Returns whether a subschema demands nothing; a reference or a union may also demand nothing."""
+    return node is True or (isinstance(node, Mapping) and node.keys() <= SILENT)
+
+
+def kinds_of(node: Mapping[str, Any]) -> list[str]:
+    """Returns the types of a schema without references and unions; without ``type``, those of its values, or those that
+    its keywords concern. Empty if none of these shows a type."""
+    declared = node.get("type")
+    kinds: list[str] = [declared] if isinstance(declared, str) else list(dict.fromkeys(declared or ()))
+    values = values_of(node)
+    if values is not None and kinds:
+        return [kind for kind in kinds if any(is_of(value, [kind]) for value in values)] or kinds
+    if values is not None:
+        found = list(dict.fromkeys(map(kind_of, values)))
+        return [kind for kind in found if kind != "integer" or "number" not in found]
+    if kinds:
+        return kinds
+    return [kind for kind, keywords in _INFERRED if any(keyword in node for keyword in keywords)]
+
+
+def may_stay_together(build: Build, node: Mapping[str, Any], kinds: Iterable[str]) -> bool:
+    """Returns whether several types can stay side by side in one schema."""
+    if build.dialect.rewrites("(type list)") or {"object", "array"}.intersection(kinds):
+        return False
+    return all(type(value) in build.dialect.enums for value in values_of(node) or ())
+
+
+def say_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Translation:
+    """Translates a schema of one or more plain types."""
+    schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds}
+    values = values_of(node)
+    notes: dict[str, Any] = {}
+    if values is not None and kinds != ["null"]:
+        values = [value for value in values if is_of(value, kinds)]
+        if not values:
+            raise build.refused(place, "none of its values is of its type, so no call could be right")
+        if not all(type(value) in build.dialect.enums for value in values):
+            notes["enum"] = values
+        elif "const" in node and build.dialect.action("const") is Action.KEEP:
+            schema["const"] = values[0]
+        else:
+            schema["enum"] = values
+    return Translation(build.finish(node, schema, place, kinds=kinds, notes=notes))
+
+
+def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a schema that takes a value of any type."""
+    if values_of(node) is not None:
+        raise build.refused(place, "its enum is empty, so no call could be right")
+    if not build.dialect.rewrites("(no type)"):
+        return Translation(build.finish(node, {}, place, kinds=KEYWORDS_OF))
+    # Bounds of the value are no bounds of the text that it is written in.
+    notes = {keyword: value for keyword, value in node.items() if keyword in _BOUNDS}
+    return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
+
+
+def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Translation:
+    """Translates an object or array whose values ``const`` or ``enum`` lists."""
+    notes = {"enum": [value for value in values_of(node) or () if is_of(value, [kind])]}
+    if not build.dialect.rewrites("(no type)"):
+        return Translation(build.finish(node, {"type": kind}, place, notes=notes))
+    return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
+
+
+# -- verbatim ----------------------------------------------------------------------------------------------------------
+
+
+_VERBATIM_BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}
+"""Keywords that limit values without giving them another form."""
+
+MAX_DEPTH = 100
+"""Most levels of a schema."""
+
+
+def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
+    """Returns the schema in a dialect that keeps references, and the plan of the way back.
+
+    With `tell`, bounds are put into descriptions instead.
+
+    Raises:
+        ExportError: the schema takes no object, is nested too deep, or too large.
+    """
+    document.spent = 0
+    flat = dialect.rewrites("(root union)") and is_union(document.root)
+    root = outermost(document, lose, flat=flat)
+    schema = _Copy(document, dialect, lose, tell=tell).of(root, "#", 0)
+    if dialect.wants_properties and not is_union(schema):
+        schema.setdefault("properties", {})
+    plan = _rename(schema, dialect)
+    if flat or plan is not None:  # check that references into the moved parts still lead somewhere
+        moved = SchemaDocument(schema, document.tool)
+        moved.references(schema, "#")
+    return schema, plan
+
+
+class _Copy:
+    """Copies a schema without the keywords that the dialect drops or notes; also without bounds if `tell` is set."""
+
+    def __init__(self, document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> None:
+        self.document = document
+        self.dialect = dialect
+        self.lose = lose
+        self.tell = tell
+
+    def of(self, node: Any, place: str, depth: int) -> Any:
+        self.document.spend(node, place)
+        if depth > MAX_DEPTH:
+            raise self.document.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels")
+        if not isinstance(node, dict):
+            return copy.deepcopy(node)
+        told = {key: value for key, value in node.items() if self._tells(key, value)}
+        made = {
+            keyword: self._value(keyword, value, pointer(place, keyword), depth + 1)
+            for keyword, value in node.items()
+            if keyword not in told and self._keeps(keyword, value)
+        }
+        return self._told(made, told, place) if told else made
+
+    def _tells(self, keyword: str, value: Any) -> bool:
+        return (self.tell and keyword in _VERBATIM_BOUNDS) or self.dialect.for_value(keyword, value) is Action.NOTE
+
+    def _keeps(self, keyword: str, value: Any) -> bool:
+        return self.dialect.for_value(keyword, value) is not Action.DROP
+
+    def _told(self, made: dict[str, Any], told: dict[str, Any], place: str) -> dict[str, Any]:
+        for keyword in told:
+            self.lose(pointer(place, keyword), TOLD)
+        return {**made, "description": described(made.get("description"), told)}
+
+    def _value(self, keyword: str, value: Any, place: str, depth: int) -> Any:
+        made = mapped(keyword, value, place, lambda inner, at: self.of(inner, at, depth))
+        return copy.deepcopy(value) if made is value else made
+
+
+def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
+    """Gives the outermost properties names that the target takes; the target checks no others."""
+    if dialect.keys is None or not dialect.rewrites("(property name)"):
+        return None
+    properties: dict[str, Any] = schema.get("properties", {})
+    names: dict[str, str] = {}
+    for name in properties:
+        names[name] = dialect.keys.fitted(name, {*properties, *names.values()})
+    changed = tuple((key, Property(name)) for name, key in names.items() if key != name)
+    if not changed:
+        return None
+    schema["properties"] = {names[name]: inner for name, inner in properties.items()}
+    if "required" in schema:
+        schema["required"] = [names.get(name, name) for name in schema["required"]]
+    return Fields(changed)
+
+
+def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
+    """Returns the whole schema without references; a schema that contains itself stays a definition, which `lose`
+    reports.
+
+    Parts of the schema that hold no references are shared with the original: do not change them.
+
+    Raises:
+        ExportError: the schema becomes too large or too deep.
+    """
+    document.spent = 0
+    inline = _Inline(document, lose)
+    made: Any = inline.say(document.root, "#", 0)
+    if made is False:
+        raise document.refused("#", "accepts nothing, so no call could be right")
+    made = {} if made is True else made
+    # `kept` grows meanwhile
+    kept = {document.name(at): inline.say(document.target(at, at)[1], at, 1) for at in inline.kept}
+    return {**made, "$defs": kept} if kept else made
+
+
+class _Inline:
+    def __init__(self, document: SchemaDocument, lose: Lose) -> None:
+        self.document = document
+        self.lose = lose
+        self.kept: list[str] = []
+
+    def say(self, node: Any, place: str, depth: int) -> Any:
+        self.document.spend(node, place)
+        if depth > MAX_DEPTH:
+            raise self.document.refused(place, f"with its references inlined, it is deeper than {MAX_DEPTH} levels")
+        if not isinstance(node, Mapping):
+            return node
+        said = {
+            keyword: mapped(keyword, value, pointer(place, keyword), lambda inner, at: self.say(inner, at, depth + 1))
+            for keyword, value in without(node, REFERENCES, DEFINITIONS).items()
+        }
+        reference = reference_of(node)
+        return said if reference is None else self._reference(said, reference, place, depth)
+
+    def _reference(self, beside: dict[str, Any], reference: str, place: str, depth: int) -> Any:
+        at, target = self.document.target(reference, place)
+        if at in self.document.recursive:
+            self.lose(place, "stays a reference, since the schema contains itself")
+            if at not in self.kept:
+                self.kept.append(at)
+            return {"$ref": f"#/$defs/{self.document.name(at)}", **beside}
+        whole = self.say(target, at, depth + 1)
+        if not beside:
+            return whole
+        if isinstance(whole, dict) and all(key in ANNOTATIONS or key not in whole for key in beside):
+            return {**whole, **beside}
+        return {**beside, "allOf": [*beside.get("allOf", ()), whole]}

@@ -14,19 +14,18 @@ from typing import Any, Literal, Protocol
 
 from ...errors import SchemaError
 from ...limits import Limits
-from . import arrays, combined, objects, scalars, unevaluated
-from .compiler import Compiler, Makers
+from . import keywords
+from .compiler import Budget, Compiler, Exhausted, Makers, OwnValidator, SchemaProblem
 from .document import Document
 from .graph import outline
-from .reading import read_schema
-from .run import Budget, Exhausted, OwnValidator, SchemaProblem
 from .rust import rust_validator
+from .values import read_schema
 from .vocabulary import DIALECTS
 
 __all__ = ["Budget", "Exhausted", "SchemaProblem", "Validator", "compile"]
 
-_FIRST = Makers(*scalars.MAKERS, *arrays.MAKERS, *objects.MAKERS, *combined.MAKERS)
-_LAST = Makers(*unevaluated.MAKERS)
+_FIRST = Makers(*keywords.SCALARS, *keywords.ARRAYS, *keywords.OBJECTS, *keywords.COMBINED)
+_LAST = Makers(*keywords.UNEVALUATED)
 
 
 class Validator(Protocol):

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urljoin
 
 from ...errors import SchemaError
 from ...limits import Limits
-from .reading import escaped, refuse_size
+from .values import escaped, refuse_size
 from .vocabulary import Applicator, SchemaVersion, dialect_of, metaschema
 
 __all__ = ["AGAIN", "Document", "Place", "Resource"]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from ...errors import SchemaError
 from ...limits import Limits
+from .compiler import ENTRIES_PER_STEP
 from .document import Document, Place
-from .reading import refuse_size
-from .run import ENTRIES_PER_STEP
+from .values import refuse_size
 
 __all__ = ["Outline", "outline"]
 

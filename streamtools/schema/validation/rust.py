@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .compiler import Budget, OwnValidator, SchemaProblem
 from .document import AGAIN, Document, Place
 from .graph import Outline
 from .patterns import translate
-from .run import Budget, OwnValidator, SchemaProblem
 
 __all__ = ["rust_validator"]
 

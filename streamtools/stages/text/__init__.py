@@ -25,10 +25,8 @@ from dataclasses import dataclass
 
 from ...limits import Limits
 from ...tools import Toolset
-from .auto import AutoCalls
 from .calls import TextCalls
-from .dialects import DIALECTS
-from .models import dialect_of
+from .dialects import DIALECTS, AutoCalls, dialect_of
 from .parts import DEFAULT_TAGS, SplitThink, Tags, TextStage, tag_pair
 
 __all__ = ["AUTO", "DIALECTS", "TextRecipe", "split_think", "text_calls"]

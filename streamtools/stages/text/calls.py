@@ -45,8 +45,7 @@ from ...events import (
 )
 from ...limits import Limits
 from ...tools import Toolset
-from .dialect import TextDialect
-from .parts import TextStage
+from .parts import TextDialect, TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import THINKING, UNCLOSED, Thought
 from .writer import CallWriter, Parser

@@ -3,25 +3,36 @@
 A dialect is a row: the markers that begin a call, with the parser that reads from there, the markers that end one, and
 an example. Sources, read on 2026-11-22: the chat templates of the models named in `models`, and the parsers of vLLM,
 SGLang and llama.cpp.
+
+Finds the calls in a text in the dialect of the model that writes it, which the stream names at its beginning.
+
+Finds the dialect of a model by its name.
+
+The names are those of model hubs and servers (``Qwen/Qwen3-8B``, ``qwen3:8b``, ``qwen.qwen3-32b-v1:0``): only the part
+behind the last slash counts, without a tag, in lower case, with hyphens for blanks and underscores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
-from . import channels, invokes, json_calls, literals, nested, objects, pythonic, tagged, xtml
-from .dialect import TextDialect
+from ...events import Event, StreamStart
+from . import markup, notation, thoughts
+from .calls import TextCalls
+from .parts import TextDialect
 from .writer import Parser
 
-__all__ = ["DIALECTS"]
+__all__ = ["AutoCalls", "DIALECTS", "FAMILIES", "Family", "dialect_of"]
 
 
 def _each(markers: Iterable[str], parser: Parser) -> dict[str, Parser]:
     return dict.fromkeys(markers, parser)
 
 
-def _invokes(name: str, tags: invokes.Invokes, example: str, tolerates: str) -> TextDialect:
+def _invokes(name: str, tags: markup.Invokes, example: str, tolerates: str) -> TextDialect:
     return TextDialect(
         name=name,
         anywhere=_each(tags.openers, tags),
@@ -44,7 +55,7 @@ def _objects(
     inner: Iterable[str] = (),
 ) -> TextDialect:
     """Returns a dialect of call objects between markers. `others`: further markers; `inner`: possible orphans."""
-    read = objects.MarkedObjects(markers, inside=inside, keyed=keyed)
+    read = notation.MarkedObjects(markers, inside=inside, keyed=keyed)
     closers = tuple({closer: None for closer in markers.values() if closer})
     anywhere = {**_each(markers, read), **(others or {})}
     return TextDialect(
@@ -55,7 +66,7 @@ def _objects(
 _SERVED = (
     TextDialect(
         name="hermes",
-        anywhere={"<tool_call>": json_calls.hermes},
+        anywhere={"<tool_call>": notation.hermes},
         closers=("</tool_call>",),
         example='<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>',
         tolerates="arguments before the name; a list of calls; a wrapping `function` object; `parameters`; "
@@ -63,7 +74,7 @@ _SERVED = (
     ),
     TextDialect(
         name="qwen3_coder",
-        anywhere=_each(tagged.QWEN_OPENERS, tagged.qwen_coder),
+        anywhere=_each(markup.QWEN_OPENERS, markup.qwen_coder),
         closers=("</tool_call>", "</seed:tool_call>"),
         inner=("</function>", "</parameter>"),
         example="<tool_call><function=f><parameter=a>1</parameter></function></tool_call>",
@@ -71,8 +82,8 @@ _SERVED = (
     ),
     TextDialect(
         name="llama3",
-        anywhere={json_calls.PYTHON_TAG: json_calls.python_tag, json_calls.FUNCTION_OPENER: json_calls.function_tag},
-        at_line_start={"{": json_calls.bare_objects},
+        anywhere={notation.PYTHON_TAG: notation.python_tag, notation.FUNCTION_OPENER: notation.function_tag},
+        at_line_start={"{": notation.bare_objects},
         closers=("</function>",),
         example='<|python_tag|>{"name": "f", "parameters": {"a": 1}}',
         tolerates='no tag at the beginning of a line; `<function=f>{"a": 1}</function>`; several, separated by '
@@ -80,18 +91,18 @@ _SERVED = (
     ),
     TextDialect(
         name="mistral",
-        anywhere={json_calls.MISTRAL_OPENER: json_calls.mistral},
+        anywhere={notation.MISTRAL_OPENER: notation.mistral},
         example='[TOOL_CALLS]f[ARGS]{"a": 1}',
         tolerates="a list of call objects (before v11), or one object; `[CALL_ID]x` before `[ARGS]`; no `[ARGS]`",
     ),
     TextDialect(
         name="deepseek",
         anywhere={
-            **_each(json_calls.DEEPSEEK_OPENERS, json_calls.deepseek),
-            **{opener: dsml for dsml in invokes.DSML for opener in dsml.openers},
+            **_each(notation.DEEPSEEK_OPENERS, notation.deepseek),
+            **{opener: dsml for dsml in markup.DSML for opener in dsml.openers},
         },
-        closers=(*json_calls.DEEPSEEK_CLOSERS, *(closer for dsml in invokes.DSML for closer in dsml.closers)),
-        inner=tuple(closer for dsml in invokes.DSML for closer in dsml.inner),
+        closers=(*notation.DEEPSEEK_CLOSERS, *(closer for dsml in markup.DSML for closer in dsml.closers)),
+        inner=tuple(closer for dsml in markup.DSML for closer in dsml.inner),
         example='<｜DSML｜tool_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">1'
         "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>",
         tolerates="V3 and R1: `<｜tool▁calls▁begin｜>` and its like, the type before the name, a code fence around the "
@@ -101,47 +112,47 @@ _SERVED = (
     ),
     TextDialect(
         name="kimi",
-        anywhere=_each(json_calls.KIMI_OPENERS, json_calls.kimi),
-        closers=json_calls.KIMI_CLOSERS,
+        anywhere=_each(notation.KIMI_OPENERS, notation.kimi),
+        closers=notation.KIMI_CLOSERS,
         example="<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
         '{"a": 1}<|tool_call_end|><|tool_calls_section_end|>',
         tolerates="no section; no prefix; no number (`functions.f:0` is the call's id)",
     ),
     TextDialect(
         name="kimi_k3",
-        anywhere={xtml.OPENER: xtml.kimi_k3, xtml.RESPONSE_END: channels.dropped(xtml.RESPONSE_END)},
-        closers=xtml.CLOSERS,
-        inner=xtml.INNER,
+        anywhere={markup.OPENER: markup.kimi_k3, markup.RESPONSE_END: thoughts.dropped(markup.RESPONSE_END)},
+        closers=markup.XTML_CLOSERS,
+        inner=markup.INNER,
         example='<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="a" type="number"'
         "<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
         tolerates="no section; no type; thoughts in `think`",
     ),
     TextDialect(
         name="glm",
-        anywhere=_each(tagged.GLM.openers, tagged.GLM),
-        closers=tagged.GLM.closers,
-        inner=tagged.GLM.inner,
+        anywhere=_each(markup.GLM.openers, markup.GLM),
+        closers=markup.GLM.closers,
+        inner=markup.GLM.inner,
         example="<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
         tolerates="with or without line breaks",
     ),
     _invokes(
         "minimax",
-        invokes.MINIMAX,
+        markup.MINIMAX,
         '<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke></minimax:tool_call>',
         "no section, if `f` is registered",
     ),
     TextDialect(
         name="minimax_m3",
-        anywhere=_each(nested.OPENERS, nested.minimax_m3),
-        closers=nested.CLOSERS,
-        example='N<tool_call>N<invoke name="f">N<a>1N</a>N</invoke>N</tool_call>'.replace("N", nested.MARK),
+        anywhere=_each(markup.OPENERS, markup.minimax_m3),
+        closers=markup.NESTED_CLOSERS,
+        example='N<tool_call>N<invoke name="f">N<a>1N</a>N</invoke>N</tool_call>'.replace("N", markup.MARK),
         tolerates="no section, if `f` is registered; tags inside a value: `item`, a name repeated, `$text`",
     ),
     TextDialect(
         name="pythonic",
-        anywhere=_each(pythonic.PYTHONIC_MARKERS, pythonic.marked_list),
-        at_line_start={"[": pythonic.plain_list},
-        closers=tuple(pythonic.PYTHONIC_MARKERS.values()),
+        anywhere=_each(notation.PYTHONIC_MARKERS, notation.marked_list),
+        at_line_start={"[": notation.plain_list},
+        closers=tuple(notation.PYTHONIC_MARKERS.values()),
         example="<|tool_call_start|>[f(a=1)]<|tool_call_end|>",
         tolerates="`<|python_start|>` (Llama 4); no marker at the beginning of a line; the closing marker missing; "
         "`true`, `false`, `null`; tuples; trailing commas; line breaks in strings; call objects between the markers",
@@ -149,8 +160,8 @@ _SERVED = (
     TextDialect(
         name="json",
         anywhere={},
-        at_line_start={json_calls.FENCE: json_calls.fenced},
-        closers=(json_calls.FENCE,),
+        at_line_start={notation.FENCE: notation.fenced},
+        closers=(notation.FENCE,),
         example='```json\n{"name": "f", "arguments": {"a": 1}}\n```',
         tolerates="a list; the labels `json`, `tool_call`, `tool_calls`, `tool_code`, or none",
     ),
@@ -162,11 +173,11 @@ _OTHERS = (
     TextDialect(
         name="gemma",
         anywhere={
-            literals.GEMMA.opener: literals.GEMMA,
-            literals.FUNCTION_GEMMA.opener: literals.FUNCTION_GEMMA,
-            "<|channel>": channels.thought("<|channel>", ["<channel|>"], label="thought"),
+            notation.GEMMA.opener: notation.GEMMA,
+            notation.FUNCTION_GEMMA.opener: notation.FUNCTION_GEMMA,
+            "<|channel>": thoughts.thought("<|channel>", ["<channel|>"], label="thought"),
         },
-        closers=(literals.GEMMA.closer, literals.FUNCTION_GEMMA.closer),
+        closers=(notation.GEMMA.closer, notation.FUNCTION_GEMMA.closer),
         inner=("<channel|>",),
         example="<|tool_call>call:f{a:1}<tool_call|>",
         tolerates="`<start_function_call>` and `<escape>` (FunctionGemma); `\"x\"`, `'x'` and bare words for "
@@ -175,11 +186,11 @@ _OTHERS = (
     TextDialect(
         name="harmony",
         anywhere={
-            **_each(channels.HARMONY.openers, channels.HARMONY),
-            **_each(channels.HARMONY.ends, channels.dropped(*channels.HARMONY.ends)),
+            **_each(thoughts.HARMONY.openers, thoughts.HARMONY),
+            **_each(thoughts.HARMONY.ends, thoughts.dropped(*thoughts.HARMONY.ends)),
         },
-        at_beginning={"to=": channels.HARMONY},
-        closers=channels.HARMONY.ends,
+        at_beginning={"to=": thoughts.HARMONY},
+        closers=thoughts.HARMONY.ends,
         example='<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>',
         tolerates="the recipient before the channel; a call in `analysis`; `<|call|>` left out at the end of the "
         "response; `analysis` is reasoning, other channels are text",
@@ -187,13 +198,13 @@ _OTHERS = (
     TextDialect(
         name="muse",
         anywhere={
-            **_each(channels.MUSE_MESSAGES.openers, channels.MUSE_MESSAGES),
-            **_each(channels.MUSE_MESSAGES.ends, channels.dropped(*channels.MUSE_MESSAGES.ends)),
-            **_each(invokes.MUSE.openers, invokes.MUSE),
+            **_each(thoughts.MUSE_MESSAGES.openers, thoughts.MUSE_MESSAGES),
+            **_each(thoughts.MUSE_MESSAGES.ends, thoughts.dropped(*thoughts.MUSE_MESSAGES.ends)),
+            **_each(markup.MUSE.openers, markup.MUSE),
         },
-        at_beginning={"to=": channels.MUSE_MESSAGES},
-        closers=(*invokes.MUSE.closers, *channels.MUSE_MESSAGES.ends),
-        inner=invokes.MUSE.inner,
+        at_beginning={"to=": thoughts.MUSE_MESSAGES},
+        closers=(*markup.MUSE.closers, *thoughts.MUSE_MESSAGES.ends),
+        inner=markup.MUSE.inner,
         example='<|start|>assistant to=t.f<|message|><atem:function_calls><atem:invoke name="t.f">'
         '<atem:parameter name="a">1</atem:parameter></atem:invoke></atem:function_calls><|eom|>',
         tolerates="no header; `to=self` is reasoning; a call quoted for `user` or `commentary` is text",
@@ -204,12 +215,12 @@ _OTHERS = (
         '<|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>',
         "thoughts behind `<|content_thinking|>`; `<|content_text|>` is dropped",
         others={
-            "<|content_thinking|>": channels.thought(
+            "<|content_thinking|>": thoughts.thought(
                 "<|content_thinking|>",
                 ["<|end_message|>"],
                 stops=["<|content_text|>", "<|content_invoke_tool_json|>"],
             ),
-            **_each(["<|content_text|>", "<|end_message|>"], channels.dropped("<|content_text|>", "<|end_message|>")),
+            **_each(["<|content_text|>", "<|end_message|>"], thoughts.dropped("<|content_text|>", "<|end_message|>")),
         },
     ),
     _objects(
@@ -218,44 +229,44 @@ _OTHERS = (
         '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}]<|END_ACTION|>',
         "thoughts in `<|START_THINKING|>`; the markers around text are dropped",
         others={
-            "<|START_THINKING|>": channels.thought("<|START_THINKING|>", ["<|END_THINKING|>"]),
-            **_each(_COHERE_TEXT, channels.dropped(*_COHERE_TEXT)),
+            "<|START_THINKING|>": thoughts.thought("<|START_THINKING|>", ["<|END_THINKING|>"]),
+            **_each(_COHERE_TEXT, thoughts.dropped(*_COHERE_TEXT)),
         },
         inner=("<|END_THINKING|>",),
     ),
     TextDialect(
         name="hunyuan",
-        anywhere=_each(tagged.HUNYUAN_OPENERS, tagged.hunyuan),
-        closers=tagged.HUNYUAN.closers,
-        inner=tagged.HUNYUAN.inner,
+        anywhere=_each(markup.HUNYUAN_OPENERS, markup.hunyuan),
+        closers=markup.HUNYUAN.closers,
+        inner=markup.HUNYUAN.inner,
         example="<tool_calls><tool_call>f<tool_sep><arg_key>a</arg_key><arg_value>1</arg_value></tool_call></tool_calls>",
         tolerates="call objects between the outer tags (A13B, Jamba); a suffix of all tags, as in "
         "`<tool_call:6124c78e>` (V4); no section; no `<tool_sep>`",
     ),
     TextDialect(
         name="k2_horizon",
-        anywhere=_each(tagged.K2_HORIZON.openers, tagged.K2_HORIZON),
-        closers=tagged.K2_HORIZON.closers,
-        inner=tagged.K2_HORIZON.inner,
+        anywhere=_each(markup.K2_HORIZON.openers, markup.K2_HORIZON),
+        closers=markup.K2_HORIZON.closers,
+        inner=markup.K2_HORIZON.inner,
         example="<ifm|tool_calls><ifm|tool_call>f<ifm|arg_key>a</ifm|arg_key><ifm|arg_type>integer</ifm|arg_type>"
         "<ifm|arg_value>1</ifm|arg_value></ifm|tool_call></ifm|tool_calls>",
         tolerates="no types; call objects inside `tool_call`; no section",
     ),
     _invokes(
         "minicpm",
-        invokes.MINICPM,
+        markup.MINICPM,
         '<function name="f"><param name="a">1</param></function>',
         "`f` has to be registered; CDATA; `<functionname=`, `<functionĠname=`",
     ),
     _invokes(
         "dots",
-        invokes.DOTS,
+        markup.DOTS,
         '<dots_function_call><invoke name="f"><parameter name="a">1</parameter></invoke></dots_function_call>',
         "call objects inside; no section, if `f` is registered",
     ),
     _invokes(
         "step3",
-        invokes.STEP3,
+        markup.STEP3,
         '<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f">'
         '<steptml:parameter name="a">1</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>',
         "no markers around the tags, if `f` is registered",
@@ -282,14 +293,14 @@ _OTHERS = (
     ),
     TextDialect(
         name="phi4_mini",
-        anywhere={"functools[": objects.MarkedObjects({"functools": None})},
+        anywhere={"functools[": notation.MarkedObjects({"functools": None})},
         example='functools[{"name": "f", "arguments": {"a": 1}}]',
     ),
     TextDialect(
         name="xlam",
-        anywhere={"[TOOL_CALLS]": objects.MarkedObjects({"[TOOL_CALLS]": None})},
-        at_line_start={"[": json_calls.bare_list, json_calls.FENCE: json_calls.fenced},
-        closers=(json_calls.FENCE,),
+        anywhere={"[TOOL_CALLS]": notation.MarkedObjects({"[TOOL_CALLS]": None})},
+        at_line_start={"[": notation.bare_list, notation.FENCE: notation.fenced},
+        closers=(notation.FENCE,),
         example='[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}]',
         tolerates="no marker at the beginning of a line; a code fence",
     ),
@@ -308,8 +319,8 @@ _OTHERS = (
     ),
     TextDialect(
         name="olmo3",
-        anywhere={pythonic.LINES_OPENER: pythonic.lines},
-        closers=(pythonic.LINES_CLOSER,),
+        anywhere={notation.LINES_OPENER: notation.lines},
+        closers=(notation.LINES_CLOSER,),
         example="<function_calls>f(a=1)</function_calls>",
         tolerates="several, one in a line; `true`, `false`, `null`",
     ),
@@ -317,3 +328,111 @@ _OTHERS = (
 
 DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for known in (*_SERVED, *_OTHERS)})
 """Every dialect by its name."""
+
+
+# -- auto --------------------------------------------------------------------------------------------------------------
+
+
+class AutoCalls:
+    """Turns the calls in the text into `ToolCallFragment`s, as `TextCalls` does; all is text if the model is not known.
+
+    Args:
+        make: makes the stage of a dialect, by its name.
+    """
+
+    handles = TextCalls.handles | {StreamStart}
+
+    def __init__(self, make: Callable[[str], TextCalls]) -> None:
+        self._make = make
+        self._stage: TextCalls | None = None
+        self.feed: Callable[[Event], Iterable[Event]] = self._begin
+        """Takes one event."""
+
+    def finish(self) -> Iterable[Event]:
+        """Ends the stream; returns the events still held."""
+        return () if self._stage is None else self._stage.finish()
+
+    def _begin(self, event: Event) -> Iterable[Event]:
+        if isinstance(event, StreamStart) and (dialect := dialect_of(event.model)) is not None:
+            self._stage = self._make(dialect)
+            self.feed = self._go_on
+        return (event,)
+
+    def _go_on(self, event: Event) -> Iterable[Event]:
+        assert self._stage is not None, "the dialect is known"
+        return (event,) if type(event) is StreamStart else self._stage.feed(event)
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+class Family(NamedTuple):
+    """Models that write calls in the same dialect."""
+
+    models: str
+    """Their names, for people."""
+    dialect: str
+    pattern: str
+    """A regular expression that is found in their names."""
+
+
+FAMILIES = (
+    Family("DeepSeek V3 to V4.1, R1", "deepseek", r"deepseek"),
+    Family("Kimi K3", "kimi_k3", r"kimi-?k3"),
+    Family("Kimi K2", "kimi", r"kimi"),
+    Family("Hermes 2 to 4", "hermes", r"hermes"),
+    Family("xLAM", "xlam", r"xlam"),
+    Family("ToolACE", "pythonic", r"toolace"),
+    Family("Qwen3-Coder, Qwen 3.5 and later", "qwen3_coder", r"qwen-?3-coder|qwen-?3\.[5-9]|qwen-?[4-9]\b"),
+    Family("Nemotron 3", "qwen3_coder", r"nemotron-?3"),
+    Family("Step 3.5 and later", "qwen3_coder", r"step-?(3\.[5-9]|[4-9])"),
+    Family("MiMo", "qwen3_coder", r"mimo"),
+    Family("Seed-OSS", "qwen3_coder", r"seed-?oss"),
+    Family("Qwen 2.5 and 3, QwQ", "hermes", r"qwen|qwq"),
+    Family("Granite 4", "hermes", r"granite-?[4-9]"),
+    Family("ERNIE 4.5", "hermes", r"ernie"),
+    Family("GLM 4.5 and later", "glm", r"glm-?(4\.[5-9]|[5-9])"),
+    Family("Ling 3", "glm", r"ling-?3"),
+    Family("Laguna", "glm", r"laguna"),
+    Family("MiniMax M3", "minimax_m3", r"minimax-?m3"),
+    Family("MiniMax M2", "minimax", r"minimax"),
+    Family("Gemma 4, FunctionGemma", "gemma", r"gemma-?4|function-?gemma"),
+    Family("gpt-oss", "harmony", r"gpt-?oss"),
+    Family("Llama 3.2 and 4", "pythonic", r"llama-?(3[.-]2|4)\b"),
+    Family("LFM2, LFM2.5", "pythonic", r"lfm-?2"),
+    Family("Llama 3.1, 3.3", "llama3", r"llama-?3"),
+    Family(
+        "Mistral, Ministral, Devstral, Magistral", "mistral", r"mistral|ministral|devstral|magistral|codestral|mixtral"
+    ),
+    Family("Command R to 4", "cohere", r"command-|c4ai"),
+    Family("Hunyuan A13B, HY V3 and V4", "hunyuan", r"hunyuan|^hy-?v?[34]"),
+    Family("Jamba", "hunyuan", r"jamba"),
+    Family("Granite 3, Granite 20B", "granite", r"granite"),
+    Family("Phi-4-mini", "phi4_mini", r"phi-?4-mini"),
+    Family("InternLM 2.5, 3", "internlm", r"internlm"),
+    Family("MiniCPM5", "minicpm", r"minicpm-?5"),
+    Family("Step 3", "step3", r"step-?3"),
+    Family("dots", "dots", r"^dots\b"),
+    Family("GigaChat 3", "gigachat", r"gigachat-?3"),
+    Family("Apertus", "apertus", r"apertus"),
+    Family("LongCat", "longcat", r"longcat"),
+    Family("OLMo 3", "olmo3", r"olmo-?3"),
+    Family("Inkling", "inkling", r"inkling"),
+    Family("Muse, Glimmer", "muse", r"^muse\b|glimmer"),
+    Family("K2 Horizon", "k2_horizon", r"k2-horizon"),
+)
+"""All families; the first one whose pattern is found in a name counts."""
+
+_PATTERNS = tuple((re.compile(family.pattern), family.dialect) for family in FAMILIES)
+
+
+def dialect_of(model: str | None) -> str | None:
+    """Returns the name of the dialect in which a model writes calls; None if the model is not known.
+
+    >>> dialect_of("Qwen/Qwen3-Coder-480B-A35B-Instruct"), dialect_of("llama3.1:8b"), dialect_of("gpt-5")
+    ('qwen3_coder', 'llama3', None)
+    """
+    if model is None:
+        return None
+    name = re.sub(r"[\s_]+", "-", model.rpartition("/")[2].partition(":")[0].lower())
+    return next((dialect for pattern, dialect in _PATTERNS if pattern.search(name)), None)

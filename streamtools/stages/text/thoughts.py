@@ -3,16 +3,36 @@
 Some models call a tool without closing their thought. While a closing tag may come, all is reasoning: a draft in a
 thought must not run. Only when the response has ended well, inside a thought and with neither text nor a call behind
 it, are the calls at its very end no drafts.
+
+Reads the channels of models that write each message in one: thoughts, text, calls.
+
+    gpt-oss   <|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant<|channel|>commentary
+              to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}<|call|>
+    Muse      <|start|>assistant to=self<|message|>Let me see.<|eom|><|start|>assistant to=t.get_weather<|message|>
+              <atem:function_calls><atem:invoke name="t.get_weather">...</atem:function_calls><|eom|>
+    Command   <|START_THINKING|>Let me see.<|END_THINKING|><|START_ACTION|>[...]<|END_ACTION|>
+
+The markers around text are dropped, and a thought is reasoning up to the marker that ends it or begins another message.
+A message begins with a header, which says its recipient and its channel; a header that never ends is text. The marker
+that ends a call of gpt-oss also ends the response, where most servers leave it out: such a call ends with the response.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TypeVar
 
 from ...events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
 from ...limits import Limits
+from .reader import Markers, NotACall, Parsing, Reader, TextOver
+from .writer import CallWriter, Parser
 
-__all__ = ["THINKING", "UNCLOSED", "Thought"]
+__all__ = [
+    "ChannelMessages", "HARMONY", "MUSE_MESSAGES", "THINKING", "Thought", "UNCLOSED", "dropped", "read_thought",
+    "thought",
+]  # fmt: skip
+
 
 THINKING: frozenset[type[Event]] = frozenset({ReasoningStart, ReasoningDelta, ReasoningEnd, StreamWarning})
 """The types of the events that a `Thought` takes."""
@@ -68,3 +88,122 @@ class Thought:
         state = end.provider_state or {}
         inline = state.get("inline")
         return self._warned or "field" in state or (isinstance(inline, str) and _CLOSING_TAG not in inline)
+
+
+# -- channels ----------------------------------------------------------------------------------------------------------
+
+
+_MAX_HEADER = 256  # characters of a header; recipient and channel take fewer than a hundred
+_MESSAGE = "<|message|>"
+_find_recipient = re.compile(r"\bto=([\w.\-]+)").search
+_find_channel = re.compile(r"<\|channel\|>\s*(\w+)").search
+
+
+def dropped(*markers: str) -> Parser:
+    """Returns a parser that drops a marker which says nothing."""
+
+    def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
+        yield from reader.expect(*markers)
+
+    return read
+
+
+def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iterable[str] = ()) -> Parser:
+    """Returns a parser of thoughts.
+
+    Args:
+        opener: the marker that begins one.
+        closers: the markers that end one.
+        label: the text behind the opening marker, up to a line break, without which it is no thought.
+        stops: the markers that end one, and begin something else.
+    """
+    ends, closing = Markers([*closers, *stops]), frozenset(closers)
+
+    def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
+        yield from reader.expect(opener)
+        if label:
+            yield from reader.expect(f"{label}\n")
+        yield from read_thought(reader, calls, ends, closing)
+
+    return read
+
+
+def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closing: frozenset[str]) -> Parsing[None]:
+    """Reads a thought up to one of `ends`, which is taken if it is among `closing`."""
+    reader.let_go()
+    try:
+        stop = yield from reader.until(ends, calls.think)
+    except TextOver:
+        calls.think(reader.text[reader.at :])
+        reader.at = len(reader.text)
+        calls.end_thought(closed=False)
+        raise
+    calls.end_thought()
+    if stop in closing:
+        reader.at += len(stop)
+
+
+class ChannelMessages:
+    """A dialect of messages with headers.
+
+    Args:
+        openers: the markers that begin a header.
+        ends: the markers that end a message.
+        thinks: the channels and recipients of thoughts.
+        quotes: the recipients of text that may quote calls.
+        calls_json: a message to a tool has its arguments as JSON; else another marker follows, which begins a call.
+    """
+
+    def __init__(
+        self,
+        openers: Iterable[str],
+        ends: Iterable[str],
+        *,
+        thinks: Iterable[str],
+        quotes: Iterable[str] = (),
+        calls_json: bool,
+    ) -> None:
+        self.openers, self.ends = tuple(openers), tuple(ends)
+        self._header_stops = Markers([_MESSAGE, *self.ends, "\n"])
+        self._stops = Markers([*self.openers, *self.ends])
+        self._thinks, self._quotes = frozenset(thinks), frozenset(quotes)
+        self._calls_json = calls_json
+
+    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+        """Reads a header, and its message unless that is plain text."""
+        pieces: list[str] = []
+        if (yield from reader.until(self._header_stops, pieces.append, _MAX_HEADER)) != _MESSAGE:
+            raise NotACall
+        reader.at += len(_MESSAGE)
+        header = "".join(pieces)
+        recipient, channel = _find_recipient(header), _find_channel(header)
+        to = recipient[1] if recipient else None
+        if to in self._thinks or (to is None and channel and channel[1] in self._thinks):
+            yield from read_thought(reader, calls, self._stops, frozenset(self.ends))
+        elif to in self._quotes or (to is None and self._quotes):
+            reader.let_go()
+            yield from reader.until(self._stops, calls.say)
+        elif to is not None and self._calls_json:
+            yield from self._call(reader, calls, to)
+
+    def _call(self, reader: Reader, calls: CallWriter, recipient: str) -> Parsing[None]:
+        if (yield from reader.spaces()) != "{":
+            raise NotACall
+        calls.begin(recipient.removeprefix("functions."), close=self.ends[0])
+        yield from reader.value(calls.add, stops=calls.stops)
+        reader.hold()
+        try:
+            yield from reader.then(*self.ends)
+        except TextOver:
+            if not reader.text[reader.at :]:
+                calls.leave()
+            raise
+        calls.end()
+
+
+HARMONY = ChannelMessages(
+    ["<|channel|>", "<|start|>"], ["<|call|>", "<|end|>", "<|return|>"], thinks=["analysis"], calls_json=True
+)
+MUSE_MESSAGES = ChannelMessages(
+    ["<|start|>"], ["<|eom|>", "<|eot|>"], thinks=["self"], quotes=["user", "commentary"], calls_json=False
+)

@@ -7,8 +7,8 @@
     {"model":"m","message":{"content":""},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":5}
 
 Source: https://docs.ollama.com/api/chat and ``api/types.go`` of ollama/ollama (read 2026-11-21). A payload is a line
-(`streamtools.framing.ndjson`). Calls come whole, with an object for arguments, so that a call ends with its line; ids
-are newer than most servers. A response ends with ``done: true``. ``/api/generate`` has ``response`` in place of
+(`streamtools.framing.json_bodies`). Calls come whole, with an object for arguments, so that a call ends with its line;
+ids are newer than most servers. A response ends with ``done: true``. ``/api/generate`` has ``response`` in place of
 ``message``. On the way back go ``{"role": "assistant", "content", "thinking", "tool_calls"}`` and for each call
 ``{"role": "tool", "tool_name", "tool_call_id", "content"}``.
 """

@@ -10,7 +10,7 @@ from dialect_cases import CASES, TOOLS, WHOLE
 
 from streamtools import Turn, parse
 from streamtools.stages import DEFAULT, DIALECTS, text_calls
-from streamtools.stages.text.models import FAMILIES, dialect_of
+from streamtools.stages.text.dialects import FAMILIES, dialect_of
 
 NAMES = {
     "hermes": ["NousResearch/Hermes-3-Llama-3.1-8B", "Qwen/Qwen3-8B", "qwen2.5:7b", "ibm-granite/granite-4.0-h-small"],

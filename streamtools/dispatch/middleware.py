@@ -17,13 +17,13 @@ from anyio import CancelScope
 from pydantic_core import from_json
 
 from ..errors import LocalProtocolError, ToolError, ToolFailed
-from ..tools.middleware import Around, ToolCallRequest
+from ..tools.options import Around, ToolCallRequest
 from ..tools.typed import as_json
 from .approval import Deny, Resolution, denied
 from .attempts import Attempts
-from .call import Call, Ending
 from .endings import cancelled, failure
-from .here import judged
+from .in_process import judged
+from .states import Call, Ending
 
 __all__ = ["run_call"]
 

@@ -1,0 +1,682 @@
+"""Moves the calls of one turn along the table of states, and carries out the effects.
+
+`Calls` chooses the inputs, `states.TRANSITIONS` gives the effects that follow, and each effect in the table is a method
+here: for places, tasks, questions, observations. `_observe` makes a call's one Observation, and only rows that lead to
+``observed`` reach it.
+
+Drives the calls of one turn, by the events about them and the things that people do to them.
+
+Theory of operation. `Calls` chooses a call's inputs, and `Moves` carries out the effects by the table in `states`.
+A valid call is released by its tool's effect: ``pure`` and ``idempotent`` ones at once, while the stream goes on;
+``once`` calls when the turn has ended well. A turn that ended in any other way starts nothing more. A call that needs
+an approval requests it when it would be released, and takes its place in the order when it is approved, so that no
+other call waits for a person. Whatever happens, each call gets exactly one `Observation`: `settle`, called last,
+observes the calls that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+from anyio import CancelScope
+from anyio.lowlevel import EventLoopToken, checkpoint, current_token
+
+from ..errors import ApprovalPending, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
+from ..event_loop import ring
+from ..events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    Observation,
+    StreamEnd,
+    StreamStart,
+    StreamWarning,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCallValidated,
+    ToolStarted,
+)
+from ..limits import Limits
+from ..parts import OUTCOMES, ToolCall
+from ..tools import Tool, Toolset
+from ..tools.context import call_key
+from . import approval, endings
+from .approval import Approver, Resolution
+from .attempts import Attempts
+from .middleware import run_call
+from .options import LEAVES_CALLS, DispatchOptions
+from .pool import CallPool, Job
+from .results import encode_error, error_content
+from .states import OPEN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
+from .timers import Timer
+
+__all__ = ["At", "Calls", "Moves", "Start"]
+
+
+Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+"""Runs a coroutine function in a task of its own."""
+
+At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
+"""Calls a function back at a time of the event loop, and returns the timer."""
+
+LEFT = "the stream was left"
+
+
+class Moves:
+    """Moves the calls of one turn along the table of states.
+
+    Args:
+        pool: decides when a call's turn has come; None makes a pool that is not shared.
+        tools: the tools that may be called.
+        limits: times and sizes.
+        options: when calls start, who approves them, where they run.
+        host: the step.
+        start: runs a call in a task of its own.
+        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
+            do not stop.
+    """
+
+    def __init__(
+        self,
+        pool: CallPool | None,
+        tools: Toolset,
+        limits: Limits,
+        options: DispatchOptions,
+        host: Host,
+        start: Start,
+        at: At | None = None,
+    ) -> None:
+        self.calls: dict[str, Call] = {}
+        """The calls of the turn, by id."""
+        self.end: StreamEnd | None = None
+        """The turn's end, once it has come."""
+        self.stopped: str | None = None
+        """Why nothing more starts, if the reason is not the turn's end."""
+        self.asked_in: EventLoopToken | None = None
+        """The event loop in which somebody was asked for an approval."""
+        self._joined = pool is None  # an unshared pool need not look at the event loop, which costs 1 µs
+        self._pool = pool = CallPool(limits) if pool is None else pool
+        self.limits = limits
+        self.options = options
+        self._by_hand = options.policy == "manual"
+        self.host = host
+        self._start_task = start
+        self._at = at
+        self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
+        self._told: Ending | Resolution | str | None = None  # came with the input at hand
+        self._idle: anyio.Event | None = None
+
+    def move(self, call: Call, happened: Input, told: Ending | Resolution | str | None = None) -> None:
+        """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
+        rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
+        input brings one."""
+        was, effects = call.state, advance(call, happened)
+        state, before = call.state, self._told
+        if was != state:
+            note_move(call, by_hand=self._by_hand)
+        self._told = told
+        try:
+            for effect in effects:
+                _EFFECTS[effect](self, call)
+                if call.state != state:
+                    break
+        finally:
+            self._told = before
+
+    def move_all(self, happened: Input, calls: Collection[Call], reason: str | None = None) -> None:
+        """Moves several calls. Those that will never run leave the order first, the youngest before the older ones, so
+        that none takes the place of another."""
+        live = [call for call in calls if call.state != "observed"]
+        for call in reversed(live):
+            if call.state in ("held", "queued"):
+                self._leave(call)
+        for call in live:
+            self.move(call, happened, reason)
+
+    # -- what is open --
+
+    async def wait_idle(self) -> None:
+        """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
+        while any(call.tasks or call.state in OPEN for call in self.calls.values()):
+            self._idle = self._idle or anyio.Event()
+            await self._idle.wait()
+
+    def _ended_something(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            ring(idle)
+
+    def close(self) -> None:
+        """Gives up every place that is left. Call it when no task is left: an asyncio task that is cancelled before its
+        first step, as all are when the loop ends, never gets to give up its call's place."""
+        for call in self.calls.values():
+            self._leave(call)
+
+    def observe_again(self, call: Call) -> None:
+        """Observes a call again if an interrupt, such as Ctrl-C, came while its Observation was being made."""
+        if call.seen is None:
+            advance(call, "settled")
+            self._observe(call, call.ending or endings.cancelled(call))
+        elif call.seen.seq < 0:  # made, but not emitted
+            self.host.emit(call.seen)
+
+    # -- effects: the order --
+
+    def _place(self, call: Call) -> None:
+        if call.job is not None:
+            return
+        tool, _ = call.ready
+        call.job = Job(
+            tool=tool.name,
+            owner=self,
+            key=call.conflict,
+            shared=tool.effect == "pure",
+            exclusive=tool.exclusive,
+            tool_limit=tool.max_concurrency,
+        )
+        if not self._joined:
+            self._pool.join()
+            self._joined = True
+        self._pool.add(call.job, partial(self.move, call, "granted"))
+
+    def _release(self, call: Call) -> None:
+        assert call.job is not None, "it has its place"
+        self._pool.release(call.job)
+        if call.state == "queued":
+            begin_wait(call, self._pool.holds_up(call.job))
+
+    def _leave(self, call: Call) -> None:
+        if call.job is not None:
+            self._pool.finish(call.job)
+
+    # -- effects: tasks --
+
+    def _start(self, call: Call) -> None:
+        call.tasks += 1
+        self._start_task(partial(self._task, call, partial(self._run, call)))
+
+    async def _task(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Does the work of one task: a call, or a question about it."""
+        try:
+            await work()
+        finally:
+            try:
+                call.tasks -= 1
+            finally:
+                self._ended_something()
+
+    async def _run(self, call: Call) -> None:
+        """Runs a call to its observation."""
+        try:
+            await run_call(self._attempts, call)
+        except Exception as error:  # neither a tool's nor an executor's: those were judged
+            failed = ToolFailed(encode_error(call.ready[0].name, error)["text"])
+            failed.__cause__ = error
+            call.ending = Ending("failed", failed)
+        finally:  # also if cancelled; a call that has its observation keeps it
+            try:
+                self.move(call, "done", call.ending or endings.cancelled(call))
+            finally:
+                self._leave(call)
+
+    def _cancel(self, call: Call) -> None:
+        try:
+            if call.scope is not None:
+                call.scope.cancel()
+            if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
+                call.cancelled_at = anyio.current_time()
+                self._look_at(call.cancelled_at)
+        except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
+            return
+
+    def _due(self, call: Call, scope: CancelScope, lag_s: float) -> bool:
+        """Has an attempt's scope cancelled when its time is up; returns False if nothing keeps the time here. This is
+        cheaper than the scope's own deadline, and one timer serves both of the attempt's times."""
+        if self._at is not None:
+            call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
+        return self._at is not None
+
+    def _time_up(self, call: Call, scope: CancelScope) -> None:
+        scope.cancel()
+        self._look_at(call.due)
+
+    def _look_at(self, stopped_at: float) -> None:
+        if self._at is not None:
+            self._at(stopped_at + self.limits.cancel_grace, self.look)
+
+    def look(self, now: float | None = None) -> None:
+        """Warns, once, of each call that goes on although its grace is over; pass `now` where no task runs to ask for
+        the time."""
+        if self.host.ended:
+            return
+        latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
+        for call in self.calls.values():
+            if call.tasks and min(call.due, call.cancelled_at) <= latest and not call.unresponsive:
+                call.unresponsive = True
+                text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
+                self.host.emit(StreamWarning("tool_unresponsive", text))
+
+    def _begin(self, call: Call) -> None:
+        tool, _ = call.ready
+        self.host.emit(ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, causes=call.causes))
+
+    # -- effects: approval --
+
+    def _ask(self, call: Call) -> None:
+        event, approver = approval.request(call), self.options.approver
+        call.asked, self.asked_in = True, self.asked_in or current_token()
+        self.host.emit(event)
+        if approver is not None and call.state == "asked":  # else an observer has decided
+            call.tasks += 1
+            self._start_task(partial(self._task, call, partial(self._question, call, event, approver)))
+
+    async def _question(self, call: Call, event: ApprovalRequested, approver: Approver) -> None:
+        decision = None
+        if call.state != "asked":
+            return
+        try:
+            with CancelScope() as call.scope:
+                await checkpoint()
+                decision = await approval.ask(approver, event)
+        except Exception as error:  # a group that the approver's own task group made of its cancellation
+            decision = approval.failed(error)
+        if decision is not None:
+            self.resolve(call, decision)
+
+    def resolve(self, call: Call, decision: Resolution) -> bool:
+        """Applies a decision about a call; returns False if it comes too late."""
+        if call.state != "asked" or self.stopped is not None:
+            return False
+        self.move(call, "approved" if decision.approved else "denied", decision)
+        return True
+
+    def _resolved(self, call: Call) -> None:
+        decision = self._told
+        assert isinstance(decision, Resolution), "the input brings one"
+        self.host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
+
+    # -- effects: the observation --
+
+    def _end_as_given(self, call: Call) -> None:
+        assert isinstance(self._told, Ending), "the input brings one"
+        self._observe(call, self._told)
+
+    def _end_denied(self, call: Call) -> None:
+        assert isinstance(self._told, Resolution), "the input brings one"
+        self._observe(call, approval.denied(self._told))
+
+    def _end_skipped(self, call: Call) -> None:
+        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
+            self._observe(call, endings.undecided())  # left before anybody could be asked again
+            return
+        by_hand = self._by_hand and self.stopped in (None, LEFT)
+        self._observe(call, endings.skipped(self.end, self.stopped, by_hand=by_hand))
+
+    def _end_undecided(self, call: Call) -> None:
+        if self.stopped == LEFT and endings.ended_well(self.end):
+            self._observe(call, endings.undecided())
+        else:
+            self._end_skipped(call)
+
+    def _end_unstarted(self, call: Call) -> None:
+        self._observe(call, endings.unstarted(self._told if isinstance(self._told, str) else None))
+
+    def _end_cancelled(self, call: Call) -> None:
+        self._observe(call, endings.cancelled(call))
+
+    def _end_left_over(self, call: Call) -> None:
+        self._observe(call, endings.left_over(call))
+
+    def _observe(self, call: Call, ending: Ending) -> None:
+        """Makes the call's one observation."""
+        error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
+        if error is not None and ending.content is None:
+            hint = endings.try_again(error, call.call.name, self.host.counts, self.limits)
+            content = error_content(error, self.limits.max_result_bytes) + hint
+        if call.progress_dropped:
+            text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
+            self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
+        causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
+        seen: Observation = call.observation(ending, content, causes)
+        call.seen = seen
+        if call.done is not None:
+            ring(call.done)
+        # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
+        if not call.tasks:
+            self._leave(call)
+        self._ended_something()
+        if seen.error is not None:
+            from .developer_log import log_failure
+
+            log_failure(seen)
+        self.host.emit(seen)
+        cancels = self.options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
+        if cancels and self.stopped is None:
+            self.stopped = "another call of its turn failed"
+            self.move_all("stopped", self.calls.values(), self.stopped)
+
+
+_EFFECTS: Mapping[Effect, Callable[[Moves, Call], None]] = {
+    "place": Moves._place,
+    "release": Moves._release,
+    "leave": Moves._leave,
+    "start": Moves._start,
+    "cancel": Moves._cancel,
+    "ask": Moves._ask,
+    "resolve": Moves._resolved,
+    "begin": Moves._begin,
+    "end_as_given": Moves._end_as_given,
+    "end_denied": Moves._end_denied,
+    "end_skipped": Moves._end_skipped,
+    "end_undecided": Moves._end_undecided,
+    "end_unstarted": Moves._end_unstarted,
+    "end_cancelled": Moves._end_cancelled,
+    "end_left_over": Moves._end_left_over,
+}
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+TAKEN_BACK = "the provider took it back"
+
+
+class Calls:
+    """Runs the calls of one turn. The model may call these `tools`."""
+
+    listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)
+
+    def __init__(self, moves: Moves, tools: Toolset) -> None:
+        self._moves = moves
+        self._tools = tools
+        self._limits, self._options, self._host = moves.limits, moves.options, moves.host
+        self._by_hand = moves.options.policy == "manual"
+        self._response_id: str | None = None
+        self._told: anyio.Event | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Takes an event that has been emitted."""
+        if isinstance(event, ToolCallStart):
+            if event.kind != "server":
+                self._announced(event)
+        elif isinstance(event, StreamStart):
+            self._response_id = event.response_id
+        elif isinstance(event, ToolCallEnd):
+            self._ended(event)
+        elif isinstance(event, ToolCallValidated):
+            self._ready(event)
+        elif isinstance(event, StreamEnd):
+            self._stream_ended(event)
+
+    def stop(self, reason: str = LEFT) -> None:
+        """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
+        moves = self._moves
+        moves.stopped = moves.stopped or reason
+        moves.move_all("stopped", moves.calls.values(), None if reason == LEFT else reason)
+        self._tell()
+
+    def cancel(self) -> None:
+        """Cancels every call that runs or waits for its turn to run; each is observed as it stops."""
+        moves = self._moves
+        moves.move_all("cancelled", [call for call in moves.calls.values() if call.state in OPEN])
+
+    def cancel_one(self, call_id: str, reason: str | None) -> bool:
+        """Cancels one call, whatever its state; returns False if that changes nothing, since the call is over or
+        stopping already.
+
+        Raises:
+            LocalProtocolError: there is no such call.
+        """
+        call = self._known(call_id, "one of its calls")
+        before = call.state
+        self._moves.move_all("cancelled", [call], reason)
+        self._tell()
+        return call.state != before
+
+    def take_back(self, call_id: str) -> None:
+        """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""
+        if call_id in self._moves.calls:
+            self.cancel_one(call_id, TAKEN_BACK)
+
+    async def wait_idle(self) -> None:
+        """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
+        await self._moves.wait_idle()
+
+    @property
+    def busy(self) -> bool:
+        """True while a call, or the approver of one, has a task."""
+        return any(call.tasks for call in self._moves.calls.values())
+
+    async def tell_stragglers(self) -> None:
+        """Waits, shielded, until the calls have stopped or their grace is over, and warns of those that go on."""
+        with anyio.move_on_after(self._limits.cancel_grace, shield=True):
+            await self.wait_idle()
+        self._moves.look()
+
+    def look(self, now: float) -> None:
+        """Warns, once, of each call that goes on although its grace is over."""
+        self._moves.look(now)
+
+    def settle(self) -> None:
+        """Observes every call that has no observation yet. Call it last, when no task is left."""
+        moves = self._moves
+        moves.stopped = moves.stopped or LEFT
+        # Each step in the `finally` of the one before it: a Ctrl-C may interrupt any line, or have done so already.
+        try:
+            moves.move_all("settled", moves.calls.values())
+        finally:
+            try:
+                for call in moves.calls.values():
+                    if call.state != "left_alone":
+                        moves.observe_again(call)
+            finally:
+                moves.close()
+
+    # -- the text of a call --
+
+    def _announced(self, event: ToolCallStart) -> None:
+        if event.call_id not in self._moves.calls:  # a transform may repeat the event
+            call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
+            key = self._options.resumed.get(event.call_id)
+            own = call_key(self._host.run_id, self._host.number, self._response_id, event.call_id)
+            announced = self._moves.calls[event.call_id] = Call(call, own if key is None else key)
+            if self._leaves(event.name):
+                self._moves.move(announced, "leave_alone")
+
+    def _leaves(self, name: str) -> bool:
+        """Returns whether calls of this name are somebody else's to run."""
+        if self._options.policy not in LEAVES_CALLS:
+            return False
+        tool = self._tools.get(name) if self._options.policy == "pure" else None
+        return tool is None or tool.effect != "pure" or tool.needs_approval is not False
+
+    def _ended(self, event: ToolCallEnd) -> None:
+        said = event.call
+        call = self._moves.calls.get(said.call_id)
+        if call is None or call.state != "announced":
+            return
+        call.call, call.tool = said, self._tools.called(said)
+        if said.status == "truncated":
+            error = event.error or CallTruncated("the call's arguments were cut")
+            self._refuse(call, Ending("truncated", error))
+        elif said.problem == "missing_name" or (call.tool is None and said.problem is None):
+            unknown = endings.unknown_tool(said.name, self._tools.names, said.awaits)
+            self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))
+        elif said.status == "invalid":
+            error = event.error or InvalidArguments("the arguments are not valid")
+            repeated = None if call.tool is None else self._repeated(call)  # a name may have been cut to another's
+            self._refuse(call, repeated or Ending("invalid", error))
+        else:
+            self._moves.move(call, "end")
+
+    def _ready(self, event: ToolCallValidated) -> None:
+        call = self._moves.calls.get(event.call.call_id)
+        if call is None or call.state != "ended" or call.tool is None:
+            return
+        call.call, call.bound = event.call, event.invocation
+        if self._moves.stopped or (self._moves.end is not None and not self._may_start()):
+            # Nothing may start any more. While the stream goes on, a stopped call of a resumed turn is held: the turn's
+            # end decides whether it stays suspended, and until then an observation could only be `skipped`.
+            self._moves.move(call, "hold" if self._options.resumed and self._moves.end is None else "bad_end")
+        elif self._by_hand:
+            self._moves.move(call, "hold")
+        elif self._accept(call):
+            if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
+                self._go(call)
+            else:  # a gated call takes its place once it is approved
+                self._moves.move(call, "hold" if call.gated else "hold_place")
+
+    def _stream_ended(self, event: StreamEnd) -> None:
+        self._moves.end = event
+        if not self._may_start():
+            self._moves.move_all("bad_end", self._moves.calls.values())
+            return
+        for call in list(self._moves.calls.values()):
+            # Checked for each call: one that starts at once may fail at once, and stop the others.
+            if call.state == "held" and not self._by_hand and self._may_start():
+                self._go(call)
+
+    def _may_start(self) -> bool:
+        """Returns whether the turn has ended well, and nothing has stopped its calls."""
+        return self._moves.stopped is None and endings.ended_well(self._moves.end)
+
+    def _held_by_effect(self, tool: Tool) -> bool:
+        policy = self._options.policy
+        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
+
+    def _accept(self, call: Call) -> bool:
+        """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
+        too often, or the tool's own functions fail."""
+        refused = endings.wrong_caller(call.ready[0], call.call) or self._repeated(call)
+        if refused is None:
+            try:
+                call.gated = bool(self._options.resumed) or approval.is_gated(call)
+            except ToolFailed as error:
+                refused = Ending("failed", error)
+        refused = refused or self._find_key(call)
+        if refused is not None:
+            self._refuse(call, refused)
+        return refused is None
+
+    def _find_key(self, call: Call) -> Ending | None:
+        """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
+        tool, _ = call.ready
+        if tool.conflict_key is None:
+            return None
+        try:
+            call.conflict = call.conflict_key()
+            hash(call.conflict)
+        except Exception as error:
+            return endings.no_key(tool.name, error)
+        return None
+
+    def _repeated(self, call: Call) -> Ending | None:
+        if self._options.resumed or not self._options.counts_repeated:
+            return None  # a resumed call was counted before
+        return endings.repeated(call.call, self._host.counts, self._limits)
+
+    def _refuse(self, call: Call, ending: Ending) -> None:
+        self._moves.move(call, "refused", ending)
+
+    def _go(self, call: Call) -> None:
+        """Asks for approval if needed, else queues the call."""
+        if not call.gated and self._held_by_effect(call.ready[0]) and self._moves.end is not None:
+            call.causes = (self._moves.end.seq,)
+        self._moves.move(call, "ask" if call.gated else "queue")
+
+    # -- approval --
+
+    @property
+    def undecided(self) -> list[Call]:
+        """The calls that wait for an approval, or did when the block was left, in a turn that has ended well."""
+        if not endings.ended_well(self._moves.end):
+            return []
+        return [
+            call
+            for call in self._moves.calls.values()
+            if call.state == "asked" or (call.seen is not None and isinstance(call.seen.error, ApprovalPending))
+        ]
+
+    @property
+    def unobserved(self) -> int:
+        """The number of calls without an observation yet."""
+        return sum(call.state not in ("observed", "left_alone") for call in self._moves.calls.values())
+
+    @property
+    def announced(self) -> bool:
+        """True once a call was announced."""
+        return bool(self._moves.calls)
+
+    def decide(self, call_id: str, decision: Resolution, fingerprint: str | None) -> bool:
+        """Applies a decision about a call; returns False if that changes nothing, since the call was decided before or
+        is over.
+
+        Raises:
+            LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
+        """
+        call = self._known(call_id, "an ApprovalRequested")
+        if not call.asked:
+            raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
+        if fingerprint is not None and fingerprint != call.fingerprint:
+            raise LocalProtocolError("the call has other arguments than those that were decided about")
+        approval.check_loop(self._moves.asked_in, "approve" if decision.approved else "deny")
+        decided = self._moves.resolve(call, decision)
+        if decided:
+            self._tell()
+        return decided
+
+    # -- by hand --
+
+    @property
+    def to_tell(self) -> bool:
+        """True while there are calls that start only if somebody runs or approves them."""
+        if self._moves.stopped is not None:
+            return False
+        return any(
+            call.state == "asked" or (call.state == "held" and self._by_hand) for call in self._moves.calls.values()
+        )
+
+    async def wait_told(self) -> None:
+        """Waits until somebody runs, decides about or cancels a call."""
+        self._told = anyio.Event()
+        await self._told.wait()
+
+    def _tell(self) -> None:
+        if self._told is not None:
+            ring(self._told)
+
+    def ask(self, call_id: str) -> bool:
+        """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.
+
+        Raises:
+            LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
+        """
+        if not self._by_hand:
+            now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
+            raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
+        call = self._known(call_id, "the call of a ToolCallValidated")
+        if call.state in ("announced", "ended") and self._moves.stopped is None:
+            raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
+        if call.state != "held":
+            return False
+        if self._accept(call):
+            self._go(call)
+        self._tell()
+        return True
+
+    async def observed(self, call_id: str) -> Observation:
+        """Waits for a call's observation, and returns it."""
+        call = self._moves.calls[call_id]
+        while call.seen is None:
+            call.done = call.done or anyio.Event()
+            await call.done.wait()
+        return call.seen
+
+    def _known(self, call_id: str, what: str) -> Call:
+        call = self._moves.calls.get(call_id)
+        if call is None:
+            raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
+        return call
