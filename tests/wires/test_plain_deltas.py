@@ -14,7 +14,7 @@ from profiles import examples
 from wire_cases import CASES
 from wire_cases.record import Response
 
-from streamtools import Event, Limits, StreamDecoder
+from streamtools import Event, Limits, StreamDecoder, parse
 from streamtools.events import TextDelta, ToolCallDelta
 from streamtools.wires import Wire, WireDecoder, find
 
@@ -157,5 +157,26 @@ def test_limits_end_a_stream_at_the_same_piece(name: str) -> None:
     for most in (1, 5, 17, 30):
         limits = Limits(max_text_bytes=most, max_argument_bytes=most * 3)
         for kind, payloads in responses(name):
-            assert is_same(wire, payloads, limits), (most, kind)
-            assert is_same(wire, payloads, Limits(max_total_argument_bytes=most * 4)), (most, kind)
+            for parsed in (False, True):
+                assert is_same(wire, payloads, limits, parsed=parsed), (most, kind, parsed)
+                total = Limits(max_total_argument_bytes=most * 4)
+                assert is_same(wire, payloads, total, parsed=parsed), (most, kind, parsed)
+
+
+class Odd(str):
+    """A text of the program's own that cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("not with that")
+
+    __hash__ = str.__hash__
+
+
+def test_a_payload_whose_values_cannot_be_compared_is_read() -> None:
+    wire = find("openai.chat_completions")
+    payloads = CASES[wire.name].say(Response(text=PIECES))
+    middle = len(payloads) // 2
+    payloads[middle]["service_tier"] = payloads[middle]["object"] = Odd("chat.completion.chunk")
+    assert is_same(wire, payloads, Limits(), parsed=True)
+    turn = parse(payloads, wire=wire)
+    assert turn.text == "".join(PIECES)
