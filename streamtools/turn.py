@@ -228,7 +228,7 @@ class TurnBuilder:
         """Returns the turn so far, in time linear in its size."""
         start, end, wire = self._start, self._end, self.wire
         in_order = sorted(self._calls.values(), key=lambda call: call.index)  # a call may be announced late
-        calls = tuple(self._dispatchable(call) for call in in_order)
+        calls = tuple([self._dispatchable(call) for call in in_order])
         return Turn(
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
@@ -247,14 +247,19 @@ class TurnBuilder:
             output_problem=self._output.problem if self._output else None,
             warnings=tuple(self._warnings.values()),
             left_alone=self._left_alone,
-            observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),
+            observations=tuple([self._observations[c.call_id] for c in calls if c.call_id in self._observations]),
         )
 
     def _ordered_parts(self, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
         """Returns the parts in the order in which they began, with the calls among them in call order."""
-        ids = iter(call.call_id for call in calls)
-        parts = (part.close() if isinstance(part, _OpenPart) else part for part in self._parts)
-        return tuple(replace(part, call_id=next(ids)) if part.kind == "call" else part for part in parts)
+        in_order, parts = iter(calls), list[Part]()
+        for part in self._parts:
+            if isinstance(part, _OpenPart):
+                part = part.close()
+            elif part.kind == "call" and (call := next(in_order)).call_id != part.call_id:
+                part = replace(part, call_id=call.call_id)
+            parts.append(part)
+        return tuple(parts)
 
     def _dispatchable(self, call: ToolCall) -> ToolCall:
         end = self._end

@@ -376,12 +376,14 @@ class StreamDecoder:
             wire = self._detect(payload, raw, out)
             if wire is None:
                 return
-        self._leave_plain(wire)
+        if self._last_plain is not None:
+            self._leave_plain(wire)
         wire.raw = raw
         if self._loose and not wire.loose:
             wire.be_loose()
         events = wire.feed(payload)
-        self._pass_on(wire, events, out)
+        self.chain.feed_all(events, out)
+        self.done = self.done or wire.done
         wire.forget()
         if len(events) == 1 and not wire.needs_each and self.chain.deferred is None:
             self._learn_plain(wire, payload, events[0])

@@ -70,7 +70,7 @@ class OpenAIChatDecoder(WireDecoder):
     @property
     @override
     def needs_each(self) -> bool:
-        return self._think is not None or super().needs_each  # the text may contain a closing tag
+        return self._think is not None or self.loose or self.done  # the text may contain a closing tag
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one chunk."""
@@ -310,8 +310,8 @@ class OpenAIChatDecoder(WireDecoder):
         self.out.append(
             ToolCallFragment(
                 index if isinstance(index, (int, str)) else None,
-                read_text(call.get("id")),
-                read_text(name),
+                read_text(id_) if (id_ := call.get("id")) else None,
+                read_text(name) if name else None,
                 arguments,
                 "custom" if call.get("type") == "custom" or custom is not None else "function",
                 problem=problem,
