@@ -165,8 +165,21 @@ class _Attempt:
     """The id of the task that an attempt elsewhere is run by."""
 
     def __post_init__(self) -> None:
-        self.executor = self.attempts.options.executors.get(self.tool.name)
-        self.invocation = self._invoked()
+        host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
+        self.executor = options.executors.get(tool.name)
+        travels = self.executor is not None or options.store is not None
+        self.invocation = Invocation(
+            tool=tool.name,
+            arguments=self.attempts.arguments(call) if travels else {},
+            key=call.key,
+            effect=tool.effect,
+            attempt=call.attempts + 1,
+            call_id=call.call.call_id,
+            run_id=host.run_id,
+            step=host.number,
+            has_context=options.context is not None,
+            context=options.context,
+        )
 
     async def run(self, scope: CancelScope) -> Ending:
         """Runs the attempt within this scope, and returns its ending."""
@@ -289,23 +302,6 @@ class _Attempt:
             late, waits = late_warning(self.call, attempts.host), partial(begin_wait, self.call, "thread")
         most = attempts.limits.max_abandoned_threads
         return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late, waits)
-
-    def _invoked(self) -> Invocation:
-        """Returns the call as plain values: the model's arguments, as the tool takes them."""
-        host, attempts = self.attempts.host, self.attempts
-        travels = self.executor is not None or attempts.options.store is not None
-        return Invocation(
-            tool=self.tool.name,
-            arguments=attempts.arguments(self.call) if travels else {},
-            key=self.call.key,
-            effect=self.tool.effect,
-            attempt=self.call.attempts + 1,
-            call_id=self.call.call.call_id,
-            run_id=host.run_id,
-            step=host.number,
-            has_context=attempts.options.context is not None,
-            context=attempts.options.context,
-        )
 
     def _blocked(self, seconds: float) -> None:
         if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
