@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from .display import ALWAYS, shown_by
@@ -36,6 +37,8 @@ from .text import known_names
 from .wires import Wire, find, is_known, names
 
 __all__ = ["Turn", "TurnBuilder"]
+
+_INDEX = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +205,7 @@ class TurnBuilder:
         self._output: OutputEnd | None = None
         self._parts: list[Part | _OpenPart] = []
         self._open: dict[str, _OpenPart] = {}
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, ToolCall | ToolCallStart] = {}  # a start until its call has ended
         self.add_text: Callable[[str], None] = self._first_text
         """Takes a delta of text, as `add` takes a `TextDelta`, at the price of a list's append."""
         self.add_reasoning: Callable[[str], None] = self._first_reasoning
@@ -227,8 +230,9 @@ class TurnBuilder:
     def build(self) -> Turn:
         """Returns the turn so far, in time linear in its size."""
         start, end, wire = self._start, self._end, self.wire
-        in_order = sorted(self._calls.values(), key=lambda call: call.index)  # a call may be announced late
-        calls = tuple([self._dispatchable(call) for call in in_order])
+        may_run = end is not None and end.ended_well
+        in_order = sorted(self._calls.values(), key=_INDEX)  # a call may be announced late
+        calls = tuple([_so_far(call, may_run) for call in in_order])
         return Turn(
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
@@ -260,11 +264,6 @@ class TurnBuilder:
                 part = replace(part, call_id=call.call_id)
             parts.append(part)
         return tuple(parts)
-
-    def _dispatchable(self, call: ToolCall) -> ToolCall:
-        end = self._end
-        wanted = end is not None and end.ended_well and call.status == "ready" and call.kind != "server"
-        return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
 
     # -- one method per event that matters --
 
@@ -310,14 +309,7 @@ class TurnBuilder:
         if event.call_id in self._calls:
             return
         self._parts.append(Part(kind="call", call_id=event.call_id))
-        self._calls[event.call_id] = ToolCall(
-            call_id=event.call_id,
-            name=event.name,
-            call_id_synthesized=event.call_id_synthesized,
-            kind=event.kind,
-            index=event.index,
-            problem="incomplete_json",
-        )
+        self._calls[event.call_id] = event
 
     def _call_end(self, event: ToolCallEnd) -> None:
         self._calls[event.call.call_id] = event.call
@@ -352,6 +344,21 @@ class TurnBuilder:
             part.provider_state = end.provider_state
             if end.whole is not None:
                 part.deltas = [end.whole]
+
+
+def _so_far(call: ToolCall | ToolCallStart, may_run: bool) -> ToolCall:
+    """Returns a call as it is now, marked if it may run in a turn whose calls may."""
+    if isinstance(call, ToolCallStart):
+        return ToolCall(
+            call_id=call.call_id,
+            name=call.name,
+            call_id_synthesized=call.call_id_synthesized,
+            kind=call.kind,
+            index=call.index,
+            problem="incomplete_json",
+        )
+    wanted = may_run and call.status == "ready" and call.kind != "server"
+    return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
 
 
 class _OpenPart:

@@ -405,7 +405,7 @@ class StreamDecoder:
         if self._streak < _LONG_STREAK:
             return
         if isinstance(event, ToolCallFragment):
-            grow = self.chain.grower(event)
+            grow = None if event.name else self.chain.grower(event)
             if grow is not None:
                 if self._plain.learn(payload, event.arguments):
                     self._part, self._add_arguments, self._is_direct = None, grow, True

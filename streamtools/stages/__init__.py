@@ -88,12 +88,8 @@ class Chain:
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""
         out: list[Event] = []
-        self._push((event,), 0, out)
+        self.feed_all((event,), out)
         return out
-
-    def feed_all(self, events: Iterable[Event], out: list[Event]) -> None:
-        """Takes several events; appends those that come out to `out`."""
-        self._push(events, 0, out)
 
     def finish(self) -> list[Event]:
         """Finishes each stage in turn; its remaining events go through the stages after it."""
@@ -122,7 +118,7 @@ class Chain:
             if event is None:
                 self._finish(position, out)
             else:
-                self._push((event,), position, out)
+                self.feed_all((event,), out, position)
             if self.deferred is not None:
                 self._held.extend(held)
                 break
@@ -133,13 +129,14 @@ class Chain:
             return
         last = self._stages[position].finish()
         try:
-            self._push(last, position + 1, out)
+            self.feed_all(last, out, position + 1)
         except TypeError:
             self._check_iterable(last, position, "finish")
             raise
 
-    def _push(self, events: Iterable[Event | Deferred], position: int, out: list[Event]) -> None:
-        """Sends events through the stages from `position` on. Recurses once per stage at most."""
+    def feed_all(self, events: Iterable[Event | Deferred], out: list[Event], position: int = 0) -> None:
+        """Takes several events, through the stages from `position` on; appends those that come out to `out`. Recurses
+        once per stage at most."""
         for event in events:
             if isinstance(event, Deferred):
                 self.deferred, self._resume_at = event, position
@@ -154,7 +151,7 @@ class Chain:
                 continue
             fed = self._stages[wanted_by].feed(event)
             try:
-                self._push(fed, wanted_by + 1, out)
+                self.feed_all(fed, out, wanted_by + 1)
             except TypeError:
                 self._check_iterable(fed, wanted_by, "feed")
                 raise

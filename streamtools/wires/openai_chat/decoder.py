@@ -57,7 +57,7 @@ class OpenAIChatDecoder(WireDecoder):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._repeats = Repeats()
-        self._call_names: list[str | None] = []  # the fields of a piece of a call that has no other
+        self._call_names: list[list[str | None]] = []  # the fields of the last pieces of calls without unknown ones
         self._choice: object = None  # index of the choice that is followed
         self._last_choice: object = None
         self._think: LeadingThink | None = LeadingThink()
@@ -296,8 +296,8 @@ class OpenAIChatDecoder(WireDecoder):
         if index is None:
             self.warn("missing_index")
         names = [*call, None, *(function if isinstance(function, dict) else ())]
-        if names != self._call_names and not self.emit_unread(call, CALL, *path[:-2]):
-            self._call_names = names
+        if names not in self._call_names and not self.emit_unread(call, CALL, *path[:-2]):
+            self._call_names = [*self._call_names[-1:], names]  # a call begins with other fields than it goes on with
         self._has_calls = True
         self._is_late = self._finish_raw is not None
         problem = None
