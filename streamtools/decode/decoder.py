@@ -478,7 +478,9 @@ class StreamDecoder:
 
     def _read_answer(self, out: list[Event]) -> None:
         """Reads a body that was no stream, if it is a whole answer."""
-        answer = None if self._seen else self._body.as_json
+        if self._seen:
+            return
+        answer = self._body.as_json
         payloads = payloads_of(answer, self.record) if isinstance(answer, dict) else None
         try:
             self._take_answer(payloads or [], out)
