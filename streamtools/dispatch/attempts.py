@@ -73,6 +73,8 @@ class Attempts:
     happened: Happened
     due: Callable[[Call, CancelScope, float], bool]
     """Cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time."""
+    new_scope: Callable[[], CancelScope] = CancelScope
+    """Makes a scope: the event loop's own type once that is known, since finding the loop costs as much as a scope."""
 
     async def run(self, call: Call) -> None:
         """Runs a call that has its place, again after a failure if its tool may be retried, and notes its ending."""
@@ -93,7 +95,7 @@ class Attempts:
             tries += 1
             attempt, began = _Attempt(self, call, tool), time.monotonic()
             ending: Ending | None = None
-            with _scope(call) as scope:
+            with self._scope(call) as scope:
                 ending = await attempt.run(scope)
             call.due = math.inf
             if call.timer is not None:
@@ -107,8 +109,16 @@ class Attempts:
             self.happened(call, "again")
             delay_s = min(tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS), _LONGEST_DELAY_S)
             call.failed_attempts += (_failed(ending, tries, began, delay_s),)
-            with _scope(call):
+            with self._scope(call):
                 await anyio.sleep(delay_s)
+
+    def _scope(self, call: Call) -> CancelScope:
+        """Returns a scope for work on a call: the call's own, unless its middleware has that."""
+        scope = self.new_scope()
+        self.new_scope = type(scope)
+        if not call.is_wrapped:
+            call.scope = scope
+        return scope
 
     async def ended(self, call: Call, value: Any) -> Ending:
         """Returns the ending of a call for which this value was found without running it here."""
@@ -333,14 +343,6 @@ def _failed(ending: Ending, number: int, began: float, delay_s: float) -> Failed
     error = ending.error
     kind = OUTCOMES[ending.outcome].error_type or class_name((error and error.__cause__) or error)
     return FailedAttempt(number, began, time.monotonic(), kind, delay_s)
-
-
-def _scope(call: Call) -> CancelScope:
-    """Returns a scope for work on a call: the call's own, unless its middleware has that."""
-    scope = CancelScope()
-    if not call.is_wrapped:
-        call.scope = scope
-    return scope
 
 
 async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report: Emit) -> Any:

@@ -42,7 +42,7 @@ from ..events import (
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
 from ..tools import Tool, Toolset
-from ..tools.context import call_key
+from ..tools.context import key_prefix
 from . import approval, endings
 from .approval import Approver, Resolution
 from .attempts import Attempts
@@ -401,7 +401,7 @@ class Calls:
         self._tools = tools
         self._limits, self._options, self._host = moves.limits, moves.options, moves.host
         self._by_hand = moves.options.policy == "manual"
-        self._response_id: str | None = None
+        self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._told: anyio.Event | None = None
 
     def on_event(self, event: Event) -> None:
@@ -410,7 +410,7 @@ class Calls:
             if event.kind != "server":
                 self._announced(event)
         elif isinstance(event, StreamStart):
-            self._response_id = event.response_id
+            self._key_prefix = key_prefix(self._host.run_id, self._host.number, event.response_id)
         elif isinstance(event, ToolCallEnd):
             self._ended(event)
         elif isinstance(event, ToolCallValidated):
@@ -488,8 +488,11 @@ class Calls:
         if event.call_id not in self._moves.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
-            own = call_key(self._host.run_id, self._host.number, self._response_id, event.call_id)
-            announced = self._moves.calls[event.call_id] = Call(call, own if key is None else key)
+            if key is None:
+                if self._key_prefix is None:  # nobody has passed a start on
+                    self._key_prefix = key_prefix(self._host.run_id, self._host.number, None)
+                key = self._key_prefix + event.call_id
+            announced = self._moves.calls[event.call_id] = Call(call, key)
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
                 self._moves.move(announced, "leave_alone")
 
