@@ -32,7 +32,7 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .parts import Finish, Part, ResumePoint, ToolCall, Usage
+from .parts import Finish, Part, ResumePoint, ToolCall, Usage, changed
 from .text import known_names
 from .wires import Wire, find, is_known, names
 
@@ -358,7 +358,7 @@ def _so_far(call: ToolCall | ToolCallStart, may_run: bool) -> ToolCall:
             problem="incomplete_json",
         )
     wanted = may_run and call.status == "ready" and call.kind != "server"
-    return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
+    return call if call.dispatchable is wanted else changed(call, dispatchable=wanted)
 
 
 class _OpenPart:

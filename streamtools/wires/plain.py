@@ -97,7 +97,7 @@ class PlainPath:
         deltas: the forms that they may have on the wire.
     """
 
-    __slots__ = ("_before", "_deltas", "_in_vain", "_rest", "_varied", "leaf", "template")
+    __slots__ = ("_before", "_deltas", "_in_vain", "_likely", "_rest", "_varied", "leaf", "template")
 
     def __init__(self, deltas: tuple[PlainDelta, ...]) -> None:
         self.template: object = None
@@ -105,6 +105,7 @@ class PlainPath:
         self.leaf = _Leaf()
         """Has the piece of the payload that was compared last."""
         self._deltas = deltas
+        self._likely: PlainDelta | None = None  # the form that was found last
         self._before: tuple[PlainDelta, dict[str, Any], dict[str, Any]] | None = None
         self._varied: set[Path] = set()  # the fields that have had another value
         self._in_vain = 0  # templates that no payload has equalled, in a row
@@ -134,9 +135,9 @@ class PlainPath:
             self._varied |= {path for path in delta.varies if _at(payload, path) != _at(last, path)}
         self._in_vain += 1
         self._rest = min(_MAX_REST, 1 << self._in_vain >> 3)
-        for delta in self._deltas:
+        for delta in self._deltas if self._likely is None else (self._likely, *self._deltas):
             if _at(payload, delta.path) == text and (template := self._template(delta, payload)) is not None:
-                self._before = delta, template, payload
+                self._before, self._likely = (delta, template, payload), delta
                 break
         return False
 
