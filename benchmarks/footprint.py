@@ -23,7 +23,7 @@ from typing import Any
 from .counted import consume
 from .instructions import CHAT, ROOT, deltas_of, turn
 
-__all__ = ["Entered", "calls", "modules", "show_calls", "show_modules"]
+__all__ = ["Entered", "calls", "files_of", "modules", "show_calls", "show_modules"]
 
 PACKAGE = "streamtools"
 WARM_UPS = 3
@@ -68,10 +68,22 @@ def calls() -> dict[str, Entered]:
 
 
 def show_calls() -> None:
-    """Prints how many Python calls and files each part of a turn takes."""
+    """Prints how many Python calls and files each part of a turn takes, and the files of its first call."""
+    counted = calls()
     print(f"{'Python calls in the package':30} {'calls':>7} {'files':>7}")
-    for name, entered in calls().items():
-        print(f"{name:30} {entered.total():7} {len({module for module, _ in entered}):7}")
+    for name, entered in counted.items():
+        print(f"{name:30} {entered.total():7} {len(files_of(entered)):7}")
+    print("\nfiles of the first call, by their calls")
+    for module, number in files_of(counted["the first call of a turn"]).most_common():
+        print(f"{module:30} {number:7}")
+
+
+def files_of(entered: Entered) -> Counter[str]:
+    """Counts the calls of each file, by its module's name within the package (``stages.accumulate``)."""
+    found: Counter[str] = Counter()
+    for (module, _), number in entered.items():
+        found[module.removeprefix(f"{PACKAGE}.")] += number
+    return found
 
 
 _PROGRAM = """

@@ -1,7 +1,7 @@
 """Breaks the code on purpose, a place at a time, and reports which breaks no test notices.
 
     python -m benchmarks.mutants --seed 7                        25 mutants of each module
-    python -m benchmarks.mutants --seed 7 --module scheduler --per-module 50
+    python -m benchmarks.mutants --seed 7 --module pool --per-module 50
 
 A mutant is one change at random: a comparison or a condition turned round, a bound moved by one, a statement deleted, a
 result that is None. It goes into a copy of the package, never into the work tree. First the tests of `TESTED_BY` run

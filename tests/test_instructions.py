@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -97,3 +98,7 @@ def test_calls_and_modules_are_counted() -> None:
     before = sys.getprofile()
     assert before is None or "count" not in repr(before)
     assert footprint.modules("anthropic.messages")
+    page = (instructions.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    way = page.partition("## The way of a call\n")[2].partition("\n## ")[0]
+    named = {name.replace("/", ".").removesuffix(".__init__") for name in re.findall(r"`([a-z_/]+)`", way)}
+    assert set(footprint.files_of(found["the first call of a turn"])) <= named, "the page names each file of a call"

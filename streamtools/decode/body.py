@@ -1,12 +1,12 @@
-"""Cuts the bytes of a response body into payloads, and explains a body that contains none.
+"""Cuts the bytes of a response body into payloads, or explains a body that contains none.
+
+Input: a body, piece by piece; or a dict in the place of a stream. Output: the payloads of a stream.
 
 The framing is chosen by the first bytes (`streamtools.framing.choose`). The head of the body is kept until a payload
 has come out of it: only then is it certain that this is a stream, and not an error page or a whole answer.
 
-Reads a whole answer, of a request without a stream, as the stream that would have said the same.
-
-Input: a payload that begins a body, or a dict in the place of a stream. Output: the payloads of that stream, by the
-wire's own `Wire.whole`; so decoding, validation and all else are those of a stream.
+A whole answer, to a request without a stream, becomes the payloads of a stream with the same content, by the wire's own
+`Wire.whole`; so it is decoded and validated as a stream is.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def unknown_wire(untold: Sequence[tuple[Mapping[str, Any], object]], limits: Lim
     return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- whole answers, as streams -----------------------------------------------------------------------------------------
 
 
 def rewritten(payload: Mapping[str, Any], wire: Wire | None) -> list[dict[str, Any]] | None:

@@ -1,13 +1,16 @@
 """Turns calls into observations: decides when a call starts, runs it, and emits the one event for its end.
 
 states.TRANSITIONS      the states of a call: which input leads to which state, with which effects
-calls.Calls             the calls of one turn: makes inputs of the table from events and people's acts
-moves.Moves             carries the effects out: places, tasks, questions, observations
-attempts.Attempts       runs one call: its attempts, and `begin`, the one step in which each begins
-executor.Executor       the contract of the places where calls run; `executors/` has ours
-claims.CallClaim        keeps a call from running twice, by its claim in a store
-scheduler.Scheduler     decides which calls may run now; starts none
+transitions.Calls       the calls of one turn: makes inputs of the table from events and people's acts
+transitions.Moves       carries the effects out: places, tasks, questions, observations
+pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
+middleware.run_call     runs a call inside its middleware
+attempts.Attempts       runs one call: its attempts, and `begin`, the one step in which each begins
+in_process.run_here     runs a call in this process, where no executor is given
+executor.Executor       the contract of the places where calls run; `executors/` has ours
+store.CallClaim         keeps a call from running twice, by its claim in a store
+endings, results        the ending of a call, and its value as the model reads it
 suspended.Suspended     the calls that wait for an approval, kept across a restart
 """
 

@@ -1,6 +1,8 @@
-"""The endings of calls that are not run, the ending of a failure, and the hints for the model about either.
+"""Makes the endings of calls: of one that is not run, of a failure, and of the value that a tool returned.
 
-Makes the ending of a call of the value that its tool returned, or that a store has on record.
+Input: a call, and the reason why it ends. Output: its `Ending`, from which its `Observation` is made, with a hint where
+the model can do something about it. A value is checked and written for the model here, also one that a store has on
+record.
 """
 
 from __future__ import annotations
@@ -162,7 +164,7 @@ def as_read(ending: Ending) -> Any:
     return AsRead(said, content) if isinstance(said, str) else said  # a date, say: no text is written with quotes
 
 
-# -- value endings -----------------------------------------------------------------------------------------------------
+# -- endings with a value ----------------------------------------------------------------------------------------------
 
 
 _BOUNDED_BEFORE = Limits(max_result_bytes=sys.maxsize, max_result_media_bytes=sys.maxsize)

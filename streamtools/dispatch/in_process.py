@@ -1,21 +1,18 @@
-"""Runs calls in this process: async tools in the caller's task, sync tools in threads; the simplest executor.
+"""Runs calls in this process: async tools in the caller's task, sync tools in threads. It is the simplest executor.
 
-Drives a call's code step by step: notices when it blocks the event loop, and gives it time to clean up.
+**Async tools.** A call's code is driven step by step. A step is the code between two suspensions; one that takes long
+has kept everything else in the event loop from running, and is reported.
 
 Theory of operation. Cancellation in anyio and trio is level-triggered: each further ``await`` is cancelled, too, so
 that a rollback in a tool's ``finally`` would be cut off where ``asyncio.Task.cancel()`` would let it finish. Here,
 after the first cancellation that arrives from outside, the next suspension raises a shield around the code, until the
-grace is over. A step is the code between two suspensions; a step that takes long has kept everything else in the event
-loop from running.
+grace is over. On trio the shield is not raised before the nurseries that the code has open are closed: a nursery takes
+a cancellation for its own, and swallows it, if it sees none around it. A cleanup within such a nursery is cut off, as
+usual on trio.
 
-On trio the shield is not raised before the nurseries that the code has open are closed: a nursery takes a cancellation
-for its own, and swallows it, if it sees none around it. A cleanup within such a nursery is cut off, as usual on trio.
-
-Threads for sync tools, and a count of those that had to be given up.
-
-Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, but nobody takes
-its result; the number of such threads in a process is bounded here. The threads are daemons of ours: a tool that never
-ends keeps no program alive (threads of event loops' own pools do,
+**Sync tools.** Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end,
+but nobody takes its result; the number of threads given up in this way is bounded in each process. The threads are
+daemons of ours: a tool that never ends keeps no program alive (threads of event loops' own pools do,
 https://docs.python.org/3/library/threading.html).
 """
 
@@ -203,7 +200,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-# -- driven ------------------------------------------------------------------------------------------------------------
+# -- async tools: a coroutine driven step by step, with a grace to clean up --------------------------------------------
 
 
 BLOCKED_S = 0.2  # a step that takes so long is reported
@@ -297,7 +294,7 @@ def _open_nurseries() -> int:
         return 0
 
 
-# -- threads -----------------------------------------------------------------------------------------------------------
+# -- sync tools: threads, and a count of those that were given up ------------------------------------------------------
 
 
 IDLE_S = 10.0  # after which a thread without work ends

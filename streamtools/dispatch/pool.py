@@ -1,6 +1,7 @@
-"""The places of the calls of one pipeline, or of several that share them: limits, conflicts, threads.
+"""Gives calls their places: decides which may run now, by limits, conflicts, barriers and fairness, and starts them.
 
-Decides which calls may run now, by limits, conflicts, barriers and fairness; without a clock, a task or a lock.
+A `CallPool` holds the places of one pipeline's calls, or of several pipelines that share them. Its `Scheduler` decides,
+without a clock, a task or a lock:
 
     scheduler = Scheduler(max_running=16)
     scheduler.add(job)          places a job, in the order of the calls, as soon as its call is known
@@ -124,7 +125,7 @@ class CallPool:
             self._starts.pop(released)()
 
 
-# -- scheduler ---------------------------------------------------------------------------------------------------------
+# -- the decision which jobs may run -----------------------------------------------------------------------------------
 
 
 _age = attrgetter("number")

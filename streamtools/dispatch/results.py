@@ -276,7 +276,7 @@ def error_content(error: ToolError, max_bytes: int) -> str:
     return value_content(f"Error: {f'the tool raised {type(error).__name__}' if said is None else said}", max_bytes)[0]
 
 
-# -- as bytes, and back --
+# -- as bytes, and back ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The states of a call and its transitions: one table, and the one function that moves a call along it.
+"""Defines the states of a call, the table of their transitions, and the one function that moves a call along it.
 
     announced -> ended -> held | asked | queued -> starting -> running -> observed
 
@@ -7,9 +7,9 @@ their order: `Moves` carries them out, and nothing else does. A pair without a r
 first, so that an observer that decides or cancels in the middle of a row finds the call in its new state; the rest of
 the row is void then.
 
-One call as the dispatcher sees it, the step and the run that it belongs to, and the Observation made of it.
-
-Notes what a call waits for before it runs, and how long, from the states that it is moved along.
+`Call` is one call as the dispatcher sees it, `Host` the step and the run that it belongs to. `reports_of` makes events
+of a running call's reports. `note_move` keeps for each call why it waits before it runs, and how long, from the states
+that it is moved along.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def advance(call: HasState, happened: Input) -> tuple[Effect, ...]:
     return row.effects
 
 
-# -- call --------------------------------------------------------------------------------------------------------------
+# -- one call, its step and its run ------------------------------------------------------------------------------------
 
 
 _KEPT = 10_000  # the latest different calls are remembered; 16 bytes each
@@ -409,7 +409,7 @@ def _written(value: Any) -> bytes:
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-# -- waits -------------------------------------------------------------------------------------------------------------
+# -- the waits of a call before it runs --------------------------------------------------------------------------------
 
 
 WAITED_IN: dict[str, WaitReason] = {facts.state: reason for reason, facts in WAITS.items() if facts.state is not None}

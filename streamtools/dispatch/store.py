@@ -1,4 +1,4 @@
-"""Stores for calls that must not happen twice: claimed before they run, kept with their result afterwards.
+"""Keeps a call from running twice: a store in which it is claimed before it runs, and kept with its result afterwards.
 
     claim(key, fingerprint)     Claimed: run the call now. Recorded: it has run, here is its result. StillRunning:
                                 somebody runs it now. EndUnknown: it was begun, and its end is not known
@@ -7,18 +7,15 @@
     abandon(key)                nobody runs the call any more, and its end is not known
 
 A claim that is never completed stays, also across a restart: this distinguishes a call whose process died in the middle
-from one that was never made. A person who has found out what became of such a call settles it by `complete` or
-`release`. A claim notes its host and process, and a lease that the store renews by itself until the claim ends: while
-the lease runs, the call is still running; once the lease has run out, or the process is gone, the call's end is
-unknown.
+from one that was never made. A person who has found out how such a call ended settles it by `complete` or `release`. A
+claim notes its host and process, and a lease, which the store renews by itself until the claim ends. While the lease
+runs, the call is still running; once the lease has run out, or the process is gone, the call's end is unknown.
 
-Keeps a call from running twice, by a claim in a store that is made as the call begins and settled by its end.
-
-Theory of operation. The claim is made inside ``begin()``: after the call has its place, thread and worker, and before
-any of its tool's code. So a call that only waited has claimed nothing. A claim ends in one of three ways. The call has
-an end: the end is put on record, also a failure in the tool's words. The call did not begin after all, since it was
-cancelled while its claim was being made: the claim is given back. Nobody knows how the call ended (a timeout, a
-cancellation, a lost worker): the claim is abandoned, and the next dispatch learns of that.
+Theory of operation of `CallClaim`. The claim is made inside ``begin()``: after the call has its place, thread and
+worker, and before any of its tool's code. So a call that only waited has claimed nothing. A claim ends in one of three
+ways. The call has an end: the end is put on record, also a failure in the tool's words. The call did not begin after
+all, since it was cancelled while its claim was being made: the claim is given back. Nobody knows how the call ended (a
+timeout, a cancellation, a lost worker): the claim is abandoned, and the next dispatch learns of that.
 
 Once the claim is made, nothing that the store does changes how the call ended. Waits for a store are never shielded: a
 store finishes by itself, once asked, even if its waiter is cancelled.
@@ -214,7 +211,7 @@ class _Entry:
     result: bytes | None = None
 
 
-# -- the process that has made a claim --
+# -- the process that has made a claim ---------------------------------------------------------------------------------
 #
 # A process is identified by its number, which may be reused, the machine's start (its boot id) and its own start. Where
 # there is no ``/proc``, all but the number is empty, and only a claim's lease shows whether it is alive.
@@ -276,7 +273,7 @@ def _read(path: str) -> str:
         return ""
 
 
-# -- checks and errors that all stores share --
+# -- checks and errors that all stores share ---------------------------------------------------------------------------
 
 
 def checked_fingerprint(key: str, fingerprint: str, known: str) -> None:
@@ -308,7 +305,7 @@ def not_claimed(key: str) -> LocalProtocolError:
     return LocalProtocolError(f"complete({key!r}): the key is not claimed; claim it before the call runs")
 
 
-# -- claims ------------------------------------------------------------------------------------------------------------
+# -- the claim of one call ---------------------------------------------------------------------------------------------
 
 
 StoreFailed: TypeAlias = Callable[[Literal["complete", "release", "abandon"], Exception], object]

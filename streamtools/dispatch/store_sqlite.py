@@ -1,4 +1,4 @@
-"""An idempotency store in one file, which outlives the process. Nothing to install, nothing to run.
+"""Keeps calls from running twice, by a store in one file that outlives the process. Nothing to install or to run.
 
 Each operation is one short transaction, and is on the disk when it returns (``synchronous=FULL``). Several processes
 of a machine may share the file, also across a fork; it has to be on a local disk, since SQLite's write-ahead log does
@@ -7,13 +7,12 @@ not work over networks. https://sqlite.org/wal.html
 Leases are measured by a clock that all processes of the machine share and that nobody sets, so a wall clock that is put
 forward or back changes no answer. After a restart of the machine the end of all earlier claims is unknown.
 
-A store's own thread: operations go in from any event loop, and their answers come back into it.
-
-Theory of operation. An operation is handed over before its caller first awaits, and the thread does one after the
-other. Callers may leave at any time, and at once. A claim that nobody waits for any more is dropped before it is made
-lasting, or taken back by the same thread right after that; all other operations go on to their end. Each has a
-deadline, counted from when it was handed over, so that operations that wait for the same locked file give up together.
-Between two operations the thread renews the leases of the store's open claims.
+Theory of operation of `ThreadedStore`, the base with a thread of its own: operations go in from any event loop, and
+their answers come back into it. An operation is handed over before its caller first awaits, and the thread does one
+after the other. Callers may leave at any time, and at once. A claim for which nobody waits any more is dropped before
+it is made lasting, or taken back by the same thread right after that; all other operations go on to their end. Each has
+a deadline, counted from when it was handed over, so that operations that wait for the same locked file give up
+together. Between two operations the thread renews the leases of the store's open claims.
 
 No connection may be open across a fork, so it is closed before and opened again, on both sides, when it is needed. The
 child begins with a new thread, and with no claims of its own. An idle thread ends, and a forgotten store with it.
@@ -375,7 +374,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
-# -- store sqlite ------------------------------------------------------------------------------------------------------
+# -- the store in a file -----------------------------------------------------------------------------------------------
 
 
 APPLICATION, VERSION = 0x73747374, 2

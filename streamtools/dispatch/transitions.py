@@ -1,17 +1,16 @@
-"""Moves the calls of one turn along the table of states, and carries out the effects.
+"""Leads the calls of one turn from their announcement to their observation: chooses inputs, carries out effects.
 
-`Calls` chooses the inputs, `states.TRANSITIONS` gives the effects that follow, and each effect in the table is a method
-here: for places, tasks, questions, observations. `_observe` makes a call's one Observation, and only rows that lead to
-``observed`` reach it.
+Input: the turn's events, and the decisions and cancellations of people. Output: the calls' events, and for each call
+exactly one `Observation`.
 
-Drives the calls of one turn, by the events about them and the things that people do to them.
+Theory of operation. `Calls` chooses the inputs, `states.TRANSITIONS` gives the effects that follow, and each effect in
+the table is a method of `Moves`: for places, tasks, questions, observations. `Moves._observe` makes a call's one
+Observation, and only rows that lead to ``observed`` reach it.
 
-Theory of operation. `Calls` chooses a call's inputs, and `Moves` carries out the effects by the table in `states`.
 A valid call is released by its tool's effect: ``pure`` and ``idempotent`` ones at once, while the stream goes on;
 ``once`` calls when the turn has ended well. A turn that ended in any other way starts nothing more. A call that needs
 an approval requests it when it would be released, and takes its place in the order when it is approved, so that no
-other call waits for a person. Whatever happens, each call gets exactly one `Observation`: `settle`, called last,
-observes the calls that are left.
+other call waits for a person. `Calls.settle`, called last, observes the calls that are left.
 """
 
 from __future__ import annotations
@@ -385,7 +384,7 @@ _EFFECTS: Mapping[Effect, Callable[[Moves, Call], None]] = {
 }
 
 
-# -- calls -------------------------------------------------------------------------------------------------------------
+# -- the calls of one turn ---------------------------------------------------------------------------------------------
 
 
 TAKEN_BACK = "the provider took it back"

@@ -1,9 +1,9 @@
-"""Exports the tools of one request together, within the limits of a request: `export_all`.
+"""Exports the tools of one request together, within the limits of a request, and compares two exports.
 
-Compares two schemas, or one tool as two providers see it.
+Input: the tools and a target. Output: `Exports`, in the order given, computed once for the same tools.
 
 `diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with
-`streamtools.exports.parts`, what two providers are told of one tool.
+`streamtools.exports.parts`, one tool as two providers read it.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class _Batch:
             self.used[what] += count
 
 
-# -- diff --------------------------------------------------------------------------------------------------------------
+# -- differences between two JSON values -------------------------------------------------------------------------------
 
 
 MAX_SHOWN = 120

@@ -1,8 +1,10 @@
-"""Exports one tool for one wire, `export`, and makes a tool's definition, which can be told to every wire: `schema`.
+"""Exports one tool, or the type of an answer, for one wire, with the way back for the model's arguments.
 
-Compares the wires in Markdown, by the tables that the exports use, so that it cannot be out of date.
+`export` gives a tool's entry in a request, `export_output` the request's part of structured output. `schema` makes a
+tool's definition, from which the entry for any wire can be made.
 
-Exports the type of an answer for one wire: `export_output`, the request's part of structured output.
+`table`, `output_table` and `keyword_table` compare the wires in Markdown. They read the tables that the exports use, so
+that they cannot be out of date.
 """
 
 from __future__ import annotations
@@ -210,7 +212,7 @@ def _returned(model: Any) -> Callable[..., Any]:
     return returned
 
 
-# -- table -------------------------------------------------------------------------------------------------------------
+# -- the wires compared, in Markdown -----------------------------------------------------------------------------------
 
 
 _WORDS = {
@@ -267,7 +269,7 @@ def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
-# -- output ------------------------------------------------------------------------------------------------------------
+# -- the type of an answer ---------------------------------------------------------------------------------------------
 
 
 def export_output(

@@ -1,8 +1,8 @@
 """Cuts a response body into payloads, in each of the ways that providers use.
 
     sse               `data: {...}` lines with a blank line after each event      most of them
-    ndjson            one JSON object a line                                      Ollama, Cohere v1
-    json_array        `[{...},` and so on, over any number of lines               Gemini without `alt=sse`
+    json_bodies       one JSON object a line                                      Ollama, Cohere v1
+                      `[{...},` and so on, over any number of lines               Gemini without `alt=sse`
     aws_eventstream   binary messages with headers and checksums                  Bedrock
 
 `choose` tells them apart by the first byte of the body.

@@ -1,17 +1,17 @@
-"""Decodes JSON lines (https://github.com/ndjson/ndjson-spec): one payload a line.
+"""Cuts a body of JSON without events into payloads: JSON lines, and one growing array.
 
-Lines end in LF or CRLF; blank ones are skipped; their reader has to check whether a line is JSON. A pending line comes
-out at the end, because many servers leave out the last line's end.
+**Lines** (https://github.com/ndjson/ndjson-spec): one payload a line. They end in LF or CRLF; blank ones are skipped;
+their reader has to check whether a line is JSON. A pending line comes out at the end, because many servers leave out
+the last line's end.
 
-Decodes one growing JSON array: `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5).
+**An array**: `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5). Gemini answers in this form without
+``alt=sse``: values over many lines, with any white space between them. A value is an object or an array; its reader has
+to check whether its inside is JSON.
 
-Gemini answers in this form without ``alt=sse``: values over many lines, with any white space between them. A value is
-an object or an array; its reader has to check whether its inside is JSON.
-
-Theory of operation: only brackets and quotes are looked at. `_TO_BRACKET` passes in one go over everything up to the
-next bracket, strings included, so that a value costs one step per bracket; a string that is cut by the end of the chunk
-is passed to its end by `_IN_STRING`. Depth is a number, never a stack. The pieces of a value that comes in several
-chunks wait in a list that is joined once.
+Theory of operation of the array: only brackets and quotes are looked at. `_TO_BRACKET` passes in one go over everything
+up to the next bracket, strings included, so that a value costs one step per bracket; a string that is cut by the end of
+the chunk is passed to its end by `_IN_STRING`. Depth is a number, never a stack. The pieces of a value that comes in
+several chunks wait in a list, which is joined once.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class NDJSONDecoder:
         self._line.clear()
 
 
-# -- json array --------------------------------------------------------------------------------------------------------
+# -- one growing array -------------------------------------------------------------------------------------------------
 
 
 _BLANK = re.compile(rb"[ \t\r\n]*")

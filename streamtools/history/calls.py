@@ -1,11 +1,12 @@
-"""Gives a call its form in a history: an id that the provider takes, arguments that may stand there, and a result.
+"""Pairs the calls of a history with their results, and gives each call a form in which it may stand there.
 
-Pairs results with the calls they answer, before a history is linted or repaired.
+A call needs an id that the provider takes, an object for arguments, and a result. Histories are paired before they are
+linted or repaired.
 
-Theory of operation. Entries are walked once. A result belongs to a call of the latest answer, by id; if no call there
-has it, to the oldest open call with the id; a result without an id, to the first open call of the latest answer with
-its name. Ids need not be unique: a provider that counts its calls anew in each turn gives the same ids again, and then
-the latest turn is meant (can1357/oh-my-pi#2055). A result that belongs to no call is a stray.
+Theory of operation of the pairing. Entries are walked once. A result belongs to a call of the latest answer, by id; if
+no call there has it, to the oldest open call with the id; a result without an id, to the first open call of the latest
+answer with its name. Ids need not be unique: a provider that counts its calls anew in each turn gives the same ids
+again, and then the latest turn is meant (can1357/oh-my-pi#2055). A result that belongs to no call is a stray.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[s
         is_first = False
 
 
-# -- pairing -----------------------------------------------------------------------------------------------------------
+# -- calls and results, paired -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

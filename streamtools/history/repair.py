@@ -1,15 +1,14 @@
 """Repairs a history so that its provider takes it.
 
-Theory of operation. The steps of a history are settled and become native messages: those that they were read from where
-these are right, else new ones. A step is split into pieces: a prompt, the model's answer, results. A piece that is
-unchanged since it was read names its entry; any other has messages of its own. One message may hold several entries
-(results, and text behind them): it is kept if all of these entries still follow one another in the same order;
-otherwise each is written anew.
+Input: a provider's messages. Output: messages that it takes; the same list if nothing is wrong.
 
-Settles a paired history for a provider: every call gets a valid id, an object for arguments, and one result.
+Theory of operation. Paired steps are settled first: every call gets a valid id, an object for arguments, and one
+result, and nothing is left that rendering could not settle. A step that is right already stays unchanged.
 
-Paired steps come in; the same steps leave, as `Settled` answers and prompts, with everything settled that rendering
-cannot settle. A step that is right already stays unchanged.
+Settled steps then become native messages: those that they were read from where these are right, else new ones. A step
+is split into pieces: a prompt, the model's answer, results. A piece that is unchanged since it was read names its
+entry; any other has messages of its own. One message may hold several entries (results, and text behind them): it is
+kept if all of these entries still follow one another in the same order; otherwise each is written anew.
 """
 
 from __future__ import annotations
@@ -199,7 +198,7 @@ def _once(messages: list[Any], read: Messages, settling: HistorySettling) -> lis
     return messages if are_same(after, messages) else after
 
 
-# -- settling ----------------------------------------------------------------------------------------------------------
+# -- settling the steps ------------------------------------------------------------------------------------------------
 
 
 def is_system(step: object) -> bool:

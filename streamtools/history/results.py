@@ -1,22 +1,19 @@
 """Puts other results into a history, for calls that ended after it was written.
 
-Theory of operation. A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a
+Theory of operation. **Which call is meant?** A turn's ids are unique, a history's need not be: an id that the provider
+refuses is replaced by another (`stand_ins`), an id that it gives anew in each turn appears several times, and some
+wires have no ids. So an observation's call is the latest with its id; a call of the observation's tool is preferred, if
+there is one. A call without an id is found by its tool and its place in the answer, which is weak evidence for a single
+call: therefore all observations of such calls have to belong to one answer, the latest that has all of them.
+
+**What is written?** A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a
 message of its own, or as a block in a message of several results. No wire is known here: the shape of results shows in
-the messages that `render` makes of an answer with one call. Nothing else is written. Parts that a wire takes only in a
-message behind all results (`Behind`) stand there for all calls of an answer: that message is taken apart by call and
-put together again.
+the messages that `render` makes of an answer with one call. Parts that a wire takes only in a message behind all
+results (`Behind`) stand there for all calls of an answer: that message is taken apart by call and put together again.
 
-Finds the call of a history that an observation belongs to, and exchanges results at their sites.
-
-Theory of operation. A turn's ids are unique, a history's need not be: an id that the provider refuses is replaced by
-another (`stand_ins`), an id that it gives anew in each turn appears several times, and some wires have no ids. So an
-observation's call is the latest with its id; a call of the observation's tool is preferred, if there is one. A call
-without an id is found by its tool and its place in the answer, which is weak evidence for a single call: therefore all
-observations of such calls have to belong to one answer, the latest that has all of them.
-
-The replacement for a result's site is noted first; `Draft.messages` then goes through the history once, and all else
-stays as it is, in its place. The blocks of a message with several results are counted in its native shape, a block
-being a result if the wire reads it as one: so blocks of unknown kinds stay where they are.
+**Where?** The replacement for a result's site is noted first; `Draft.messages` then goes through the history once, and
+all else stays as it is, in its place. The blocks of a message with several results are counted in its native shape, a
+block being a result if the wire reads it as one: so blocks of unknown kinds stay where they are.
 """
 
 from __future__ import annotations
@@ -316,7 +313,7 @@ def _as_one(messages: Sequence[Message], list_field: str) -> Message:
     return {**messages[0], list_field: [block for message in messages for block in message[list_field]]}
 
 
-# -- sites -------------------------------------------------------------------------------------------------------------
+# -- the call of an observation, and the site of its result ------------------------------------------------------------
 
 
 Observed = Mapping[str, Observation]

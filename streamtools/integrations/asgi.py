@@ -1,5 +1,8 @@
 """Sends a run as an ASGI response: writes server-sent events, and notices while tools run that the client has gone.
 
+Input: a pipeline or a run, not yet entered. Output: its events, in the form for a client (`encode_event`) or in that of
+your own function.
+
 Theory of operation. The response enters the pipeline or the loop in its own ``__call__``, so that its scopes live in
 the frame of the task that serves the request. Inside the block one task waits for ``http.disconnect`` while the other
 writes. The block is left when the writing ends for any reason; leaving it cancels and awaits the calls and closes the
@@ -14,10 +17,6 @@ too; otherwise the run of such a client is cancelled.
 The class is one of Starlette's where that is installed, since FastAPI takes no other object for a response.
 
 Specifications: https://asgi.readthedocs.io/en/latest/specs/www.html
-https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-
-Writes events as server-sent events: those for a client by default, or as a function of yours has them.
-
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
@@ -173,7 +172,7 @@ def _frames(told: Any) -> Iterable[Any]:
     )
 
 
-# -- asgi --------------------------------------------------------------------------------------------------------------
+# -- the response ------------------------------------------------------------------------------------------------------
 
 
 if TYPE_CHECKING:

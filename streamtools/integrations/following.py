@@ -1,23 +1,19 @@
-"""Reads the copy of a response by a pipeline, which traces it and starts the calls that may start early.
+"""Follows a response beside its client: a pipeline reads a copy of it, traces it, and starts the calls that may start.
 
-Input: a `BodyCopy`. Output: events for observers and a callback, and runs for `EarlyRuns`.
+Input: the chunks of a body, from the task or thread that reads it (`BodyCopy.feed`). Output: events for observers and a
+callback, and runs for `EarlyRuns`.
 
-Guarantees: `Follower.follow` raises nothing but a cancellation. A body that shows no wire leads to no events at all.
-Calls start within the pipeline of their response only while its stream is whole: when it is cut, the runs that nobody
-has claimed are cancelled, and those that were claimed are awaited.
+Guarantees of the copy, to its client: feeding a chunk takes about a microsecond, awaits nothing and raises nothing; at
+most ``max_bytes`` wait. A reader that lags behind further loses the rest, and gets a `TruncatedStream`. A copy looks
+like a response, so that its content codings are decoded as those of any other.
 
-Copies the body of a response to a reader that may lag behind, without ever delaying the response.
+Guarantees of the reader: `Follower.follow` raises nothing but a cancellation. A body that shows no wire leads to no
+events at all. Calls start within the pipeline of their response only while its stream is whole: when it is cut, the
+runs that nobody has claimed are cancelled, and those that were claimed are awaited.
 
-Input: the chunks of a body, from the task or thread that reads it. Output: the same chunks, for a task that iterates
-the copy, which looks like a response so that its content codings are decoded as those of any other.
-
-Guarantees: feeding a chunk takes about a microsecond, awaits nothing and raises nothing; at most ``max_bytes`` wait. A
-reader that lags behind that loses the rest, and is told by a `TruncatedStream`.
-
-Runs an event loop in a thread of its own, for code that has none.
-
-There is one for the process, made when it is first asked for. Its thread is a daemon, so that it keeps no program
-alive; the end of a program waits for a moment until its tasks are done.
+Code that has no event loop shares one of ours, in a thread of its own. There is one for the process, made when it is
+first asked for. Its thread is a daemon, so that it keeps no program alive; the end of a program waits for a moment
+until its tasks are done.
 """
 
 from __future__ import annotations
@@ -171,7 +167,7 @@ class _Joined:
         await self._source.aclose()
 
 
-# -- copies ------------------------------------------------------------------------------------------------------------
+# -- the copy of a body ------------------------------------------------------------------------------------------------
 
 
 _CHUNK_BYTES = 64  # what a waiting chunk costs beside its bytes: its header, and its place in the queue
@@ -309,7 +305,7 @@ class BodyCopy:
         self.caught_up.set()
 
 
-# -- loop thread -------------------------------------------------------------------------------------------------------
+# -- an event loop for code that has none ------------------------------------------------------------------------------
 
 
 _AT_EXIT_S = 1.0  # the rest of a trace takes milliseconds; a tool that nobody waits for any more may take longer

@@ -5,7 +5,7 @@ A result is an ordinary message of the stored history. Translations look at its 
     {"type": "tool_result", "text": "...", "is_error": true, "blocks": [...]}        the last two only where needed
     {"type": "provider_native_tool_result", "format": "<wire>", "content": ...}      for that wire only
 
-Keeps images and files of a history: stored once, referred to in messages, expanded only in the request that is sent.
+Images and files are attachments: stored once, referred to in messages, expanded only in the request that is sent.
 
     compact_attachments(content, store)   bytes out of the content and into the store, a reference in their place
     expand_attachments(payload, loader)   the other way, on what goes to the provider
@@ -545,7 +545,7 @@ def attachment_of(block: Block) -> Mapping[str, Any] | None:
     return block.state if is_reference(block.state) else None
 
 
-# -- through a wire's `render` and `read`, which know bytes only --
+# -- attachments through a wire's `render` and `read`, which know bytes only -------------------------------------------
 
 
 class StandIns:

@@ -1,12 +1,11 @@
-"""Holds the built-in accessors and adapters of schemas: they read and write each format by the row of its wire.
+"""Reads and writes the schemas of functions in each provider's format, and fits them to a provider that takes less.
 
 A reader takes any dict and returns None for one that is not of its format. A writer copies all it takes over, so that
-the source stays as it was authored.
+the source stays as it was authored. Both go by the row of their wire.
 
-Fits functions to a provider that does not take all of JSON Schema, or not their names, and remembers the way back.
-
-The rules of the providers are those of `streamtools.exports`, which rewrites schemas where it can and gives the way
-back. A schema that every provider takes goes as it was authored.
+A function is fitted where a provider does not take all of JSON Schema, or not its name. The rules are those of
+`streamtools.exports`, which rewrites schemas where it can and gives the way back; a `Memory` keeps it for the calls of
+one request. A schema that every provider takes goes as it was authored.
 """
 
 from __future__ import annotations
@@ -233,7 +232,7 @@ def _mapping(value: object) -> JSON | None:
     return value if isinstance(value, Mapping) else None
 
 
-# -- fitting -----------------------------------------------------------------------------------------------------------
+# -- functions fitted to a provider, and the way back ------------------------------------------------------------------
 
 
 _MAX_KEPT = 512  # functions that the process keeps fitted

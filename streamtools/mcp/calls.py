@@ -1,8 +1,6 @@
-"""Calls an MCP tool: one call, from checked arguments to a result.
+"""Calls an MCP tool, and translates between the answers of MCP servers and our results, both ways.
 
-Turns an MCP server's answer to a call into a tool's result, and an observation of ours into such an answer.
-
-A server's answer is untrusted, and bounded.
+`caller` makes one call, from checked arguments to a result. A server's answer is untrusted, and bounded:
 
 | content block | becomes |
 |---|---|
@@ -11,6 +9,8 @@ A server's answer is untrusted, and bounded.
 | resource_link | `Text` with its name and address, which only the server can resolve |
 | resource | `Text` for text, `Media` for a blob, each with its address |
 | anything else | a placeholder |
+
+`result_for_mcp` goes the other way: it makes such an answer of an observation, for a server of yours.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:
     )
 
 
-# -- results -----------------------------------------------------------------------------------------------------------
+# -- a server's answer as a result -------------------------------------------------------------------------------------
 
 
 MAX_ADDRESS_CHARS = 1024
@@ -294,7 +294,7 @@ def _line(block: Mapping[str, Any], key: str) -> str:
     return excerpt(value, MAX_ADDRESS_CHARS) if isinstance(value, str) else ""
 
 
-# -- ours, for serving tools over MCP --
+# -- our observation as an answer --------------------------------------------------------------------------------------
 
 
 def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRUCTURE) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 """Reads a tool as its server describes it: checked and bounded, before a tool is made of it; and names it.
 
+Input: the SDK's objects of either generation, or plain dicts: the Python SDK wrote ``inputSchema`` until 1.x and writes
+``input_schema`` since 2.0; JSON always has the former. The values may be of any type, and are untrusted. Output: a
+`ServerTool`, or the reason why there is none.
+
 The name for the model is valid at every provider, and no two are alike. With a prefix, ``create_issue`` of the server
 ``github`` becomes ``github__create_issue``. The first ``__`` is the border: the prefix is written so that it neither
 contains one nor ends in ``_`` (each ``_`` that would do so is followed by ``-``), so that ``a_`` with ``b`` and ``a``
 with ``_b`` stay apart.
-
-Reads values of an MCP server, from the SDK's objects of either generation or from plain dicts.
-
-The Python SDK wrote ``inputSchema`` until 1.x and writes ``input_schema`` since 2.0; JSON always has the former. The
-values may be of any type, and are untrusted.
 """
 
 from __future__ import annotations
@@ -189,7 +188,7 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
     return Unacceptable(f"{where} is larger than max_schema_bytes={limits.max_schema_bytes}")
 
 
-# -- names --
+# -- names for the model -----------------------------------------------------------------------------------------------
 
 
 def checked_prefix(prefix: str | None) -> str:
@@ -236,7 +235,7 @@ def namespaced(prefix: str, name: str) -> str:
     return f"{kept[: TOOL_NAMES.length - HASH_DIGITS - 1]}-{digest}"
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- values of any generation and type ---------------------------------------------------------------------------------
 
 
 def peek(value: Any, *names: str) -> Any:

@@ -1,8 +1,7 @@
-"""Fetches the tools of an MCP server as tools: `fetch_tools`.
+"""Fetches the tools of an MCP server as tools, and keeps its list until it has to be asked for again.
 
-Lists the tools of a server: reads all pages of ``tools/list``, bounded.
-
-Caches lists of tools until they have to be asked for again.
+Input: a session. Output: `FetchedTools`, made of all pages of ``tools/list``, which are bounded. A `SchemaCache` keeps
+such lists, each for its server and its caller, as long as the server says.
 """
 
 from __future__ import annotations
@@ -287,7 +286,7 @@ class _Maker:
         return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
 
 
-# -- listing -----------------------------------------------------------------------------------------------------------
+# -- the list of a server's tools --------------------------------------------------------------------------------------
 
 
 MAX_CURSOR_CHARS = 16_384
@@ -441,7 +440,7 @@ def _next_cursor(page: Any) -> str | None:
     return cursor if isinstance(cursor, str) and cursor else None  # servers without pages may send ""
 
 
-# -- cache -------------------------------------------------------------------------------------------------------------
+# -- the cache of lists ------------------------------------------------------------------------------------------------
 
 
 Credentials: TypeAlias = str | bytes | Mapping[str, str] | None

@@ -9,15 +9,11 @@
 Whatever the mode, a call gives the same events and the same record. Without a stream: `extract_tool_call`, then
 `validate_tool_call`.
 
-    rules          the choice of a mode and an adapter for a model
-    adapter        the adapter's interface
-    native         the API's own calls
-    text_modes     payloads in the text, and validation added to another adapter
+    native         the adapter's interface, and the API's own calls
+    text_modes     payloads in the text, validation added to another adapter, and the choice of a mode for a model
     text_histories turns as text
-    reading, stage the payloads' grammar, and the events for it
-    responses      whole texts and whole responses
-    answer_form    the form of the answer for the model, as a schema and in words
-    checking       the check of calls, and the message for refused ones
+    reading        the payloads' grammar, the events for it, the check of calls and the message for refused ones
+    responses      whole texts and whole responses; the form of the answer for the model, as a schema and in words
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Adapts models whose API has tool calling.
+"""Defines the interface to the ways in which models call tools, and adapts models whose API has tool calling.
 
-Defines adapters: the one interface to the ways in which models call tools.
+An adapter handles what differs between models: the request, the response, the arguments. Any object with the methods of
+`ToolCallingAdapter` is one; with those of `StreamingAdapter` it reads streams, too.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def _chat_call(call: ResponseCall) -> dict[str, Any]:
     return {"id": call.call_id, "type": "function", "function": function}
 
 
-# -- adapter -----------------------------------------------------------------------------------------------------------
+# -- the interface of adapters -----------------------------------------------------------------------------------------
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Reads payloads by their grammar: splits a text that is cut anywhere into the payload and the text around it.
+"""Reads payloads out of the text of a model without tool calling: as calls, text and reasoning, as they come.
 
     {"tool": "get_weather", "arguments": {"city": "Paris"}, "scratchpad": "Look it up."}
     {"answer": "Sunny.", "scratchpad": "That was easy."}
@@ -8,20 +8,20 @@ A payload may stand anywhere in the text, in a code fence, and inside ``{"respon
 key with the value ``null`` counts as absent. Keys of other names are skipped, unless the first key is one: then the
 object is no payload, and nothing inside it is read, since it is data that the model shows.
 
-Theory of operation. Between payloads an opener is looked for; from there a generator reads (`Reader`), and all that it
-reads is held, since it may be text. The payload is *found* once a part of it was emitted: its call, its answer or its
-scratchpad. Nothing can be taken back from then on. A text has one payload: the rest is text and is not searched again,
-because a model that goes on by itself invents the tool's result, and the next call from that.
-
-Checks whether a payload's call may run, says why not in words for the model, and bounds how often it may retry.
-
-Turns payloads in a streamed text into calls, text and reasoning, as they come.
+`PayloadStage` makes events of it. A call found here is treated like a native one: accumulated, validated, dispatched,
+observed. It ends with the response, as a call of the chat wire does, so that one that was cut can never run.
 
     {"scratchpad": "Look it up.", "tool": "get_weather", "arguments": {"city": "Pa...
      → reasoning, delta by delta   → a call, whose arguments grow
 
-A call found here is treated like a native one: accumulated, validated, dispatched, observed. It ends with the response,
-as a call of the chat wire does, so that one that was cut can never run.
+Without a stream, `check` decides whether a payload's call may run, and words for the model why not; a `RetryBudget`
+bounds how often it may try again.
+
+Theory of operation of `PayloadReader`. Between payloads an opener is looked for; from there a generator reads
+(`Reader`), and all that it reads is held, since it may be text. The payload is *found* once a part of it was emitted:
+its call, its answer or its scratchpad. Nothing can be taken back from then on. A text has one payload: the rest is text
+and is not searched again, because a model that goes on by itself invents the tool's result, and the next call from
+that.
 """
 
 from __future__ import annotations
@@ -395,7 +395,7 @@ def _escaped(reader: Reader) -> Parsing[str]:
     return chr(int(digits, 16))
 
 
-# -- checking ----------------------------------------------------------------------------------------------------------
+# -- whether a payload's call may run ----------------------------------------------------------------------------------
 
 
 _REQUIRED = "is required but missing"
@@ -490,7 +490,7 @@ def _in_two_lines(problem: str) -> str:
     return f"{where}\n  {rule[:1].upper()}{rule[1:]}"
 
 
-# -- tools that take any arguments ----------------------------------------------------------------------------------
+# -- tools that take any arguments, and the bound on retries -----------------------------------------------------------
 
 
 def unchecked(tool: Tool) -> Tool:
@@ -601,7 +601,7 @@ class RetryBudget:
         self.used = 0
 
 
-# -- stage -------------------------------------------------------------------------------------------------------------
+# -- the stage of a stream ---------------------------------------------------------------------------------------------
 
 
 _LABEL = "payload"  # of the one call; wires use numbers, or names of their own

@@ -1,11 +1,10 @@
-"""Reads whole responses in any form: an SDK's object, its dict, one message of it, a text, or a `Turn`.
+"""Reads whole responses of any form, and describes tools and the form of the answer to models without tool calling.
 
-The payload in a text is found by the same grammar as in a stream (`reading`), so that both always agree.
+**Reading.** A response is an SDK's object, its dict, one message of it, a text, or a `Turn`. The payload in a text is
+found by the same grammar as in a stream (`reading`), so that both always agree.
 
-Describes the tools and the form of the answer to a model that gets no list of tools from its API.
-
-In words, for the system prompt; or as a schema that a provider enforces for the whole answer, with a variant per tool,
-an answer and a scratchpad:
+**Describing.** In words, for the system prompt; or as a schema that a provider enforces for the whole answer, with a
+variant per tool, an answer and a scratchpad:
 
     {"type": "object", "properties": {"response": {"anyOf": [
         {"type": "object", "properties": {"tool": {"enum": ["add"]}, "arguments": {...}}, ...},
@@ -288,7 +287,7 @@ def parse_json_response(text: str) -> dict[str, Any] | None:
     return None
 
 
-# -- answer form -------------------------------------------------------------------------------------------------------
+# -- the form of the answer, in words and as a schema ------------------------------------------------------------------
 
 
 _SYSTEM_ROLES = ("system", "developer")

@@ -1,12 +1,11 @@
-"""Adapts models that write payloads in the text: asked for by a schema, by JSON mode, or by the prompt.
+"""Adapts models that write payloads in the text, asked for by a schema, JSON mode or the prompt; and chooses a mode.
 
 Their histories are text, too: `text_histories` writes them.
 
-Lists the ways in which a model may call tools, and chooses one by an ordered table of model names.
-
-A name is compared in lower case and without the parts before the model: the vendor (``openai/gpt-4o``,
-``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); for a fine-tune, the model
-behind ``ft:`` counts. Ollama's ``mistral:7b`` is ``mistral-7b``. The first rule that fits decides. No request is made.
+The mode is chosen by an ordered table of model names (`DEFAULT_RULES`); the first rule that fits decides. A name is
+compared in lower case and without the parts before the model: the vendor (``openai/gpt-4o``, ``anthropic.claude-...``),
+a region (``us.``), a path (``accounts/fireworks/models/``); for a fine-tune, the model behind ``ft:`` counts. Ollama's
+``mistral:7b`` is ``mistral-7b``. No request is made.
 """
 
 from __future__ import annotations
@@ -269,7 +268,7 @@ class ValidatedAdapter:
         return self.base if isinstance(self.base, StreamingAdapter) else JSONObjectAdapter()
 
 
-# -- rules -------------------------------------------------------------------------------------------------------------
+# -- the mode of a model, by its name ----------------------------------------------------------------------------------
 
 
 class ToolCallingMode(Enum):

@@ -4,8 +4,8 @@ entry        `pipeline`, with all of its options; `modelless` has `resume` and `
 block        `Pipeline`: the block that reads a stream, and the handle for its calls
 pump         reads the source, feeds the decoder; `queues` holds the events until they are taken
 step         stamps each event, tells the observers
-settling     how a step ends, and when; `joining` waits for its tasks
+group_exit   how a step ends, and when: its tasks, its deadlines, its outcome
 hosted       a pipeline that a task group of the caller's holds open
 trajectory   a run of several steps, made by hand, and what caused its events; `agent_loop` makes the requests, too
-conversation the words in which a run speaks with its model: the wire's own, or a mode's; `requests` awaits its requests
+conversation the words in which a run speaks with its model: the wire's own, or a mode's
 """

@@ -3,10 +3,8 @@
 Without a mode these are the wire's own, with the tools exported for it. A mode (`streamtools.modes`) has words of its
 own: fields of the request instead of a list of tools, payloads and results as text, and turns that only think.
 
-Awaits the request for a step's response, which counts towards the times of its step and its run.
-
-An awaitable comes in, its result goes out: the stream. A request that takes too long is cancelled, and is a
-`DeadlineExceeded` that names the limit.
+A request is an awaitable, whose result is the stream. It is awaited within the times of its step and its run: one that
+takes too long is cancelled, and is a `DeadlineExceeded` that names the limit.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ class _ModeConversation:
         return self._mode.only_thinks(turn)
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
+# -- a request within its time -----------------------------------------------------------------------------------------
 
 
 async def in_time(request: Awaitable[Any], limits: Limits, *, requested_at: float, began_at: float) -> Any:

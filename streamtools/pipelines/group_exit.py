@@ -1,14 +1,15 @@
-"""Waits for the tasks of a group, including those that a Ctrl-C has cut off from their event loop.
+"""Ends a step: waits for its tasks, then settles its outcome, its error and its last events, also when interrupted.
 
-Theory of operation. On asyncio a second Ctrl-C is raised on whatever line runs. If that is a line of the loop or of
-anyio's group, one of two callbacks is lost for ever: the one by which the group learns of a task's end, or the one that
-would have woken a task; and a cancellation may be requested, but not delivered. Waiting for such a task would never
-end, and anyio's group ignores every cancellation meanwhile. So the tasks are looked at from here while the group waits:
-the cancellation is delivered again, a task that nothing will wake is ended from outside, and a group that waits only
-for ended tasks is left. On a loop that does not show what it is about to run, the tasks that nothing will wake are not
-known. trio keeps interrupts out of its own lines.
+Theory of operation of `join`. On asyncio a second Ctrl-C is raised on whatever line runs. If that is a line of the loop
+or of anyio's group, one of two callbacks is lost for ever: the one by which the group learns of a task's end, or the
+one that would have woken a task; and a cancellation may be requested, but not delivered. Waiting for such a task would
+never end, and anyio's group ignores every cancellation meanwhile. So the tasks are looked at from here while the group
+waits: the cancellation is delivered again, a task that nothing will wake is ended from outside, and a group that waits
+only for ended tasks is left. On a loop that does not show what it is about to run, the tasks that nothing will wake are
+not known. trio keeps interrupts out of its own lines.
 
-Ends a step: its deadlines, its outcome, its error and its last events, even if one Ctrl-C after the other comes.
+`Settling` emits the last events even if one Ctrl-C after the other comes. `Deadlines` ends a pipeline when one of its
+times has passed.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def _end(task: Any, loop: Any) -> None:
             asyncio.Future.cancel(task)  # the base class' ends it; a task's own would wait for its next step
 
 
-# -- settling ----------------------------------------------------------------------------------------------------------
+# -- the end of a step, and its deadlines ------------------------------------------------------------------------------
 
 
 _LOOKS = 8  # how often a source is looked at within its idle timeout

@@ -1,4 +1,4 @@
-"""Records a run into a file as it happens: the bytes as they were read, and every event.
+"""Records a run into a file as it happens: the bytes as they were read, and every event, without its secrets.
 
 In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recording` reads.
 
@@ -13,11 +13,9 @@ In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recordi
 Guarantees: nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full.
 The file is open while a step goes on, and no longer. A failure drops the recorder, and the run goes on.
 
-Takes secrets out of events before they are written.
-
-In: an event as plain JSON. Out: the same event with the same `seq`, whose texts have passed through a function of the
-caller's, and whose deltas are masked: a secret may be cut by any delta, so only whole texts can be judged. The whole of
-a text stands in the event that ends it.
+A redacted event has the same `seq`. Its texts have passed through a function of the caller's, and its deltas are
+masked: a secret may be cut by any delta, so only whole texts can be judged. The whole of a text stands in the event
+that ends it.
 """
 
 from __future__ import annotations

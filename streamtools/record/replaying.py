@@ -5,17 +5,12 @@
             ...
     run.turns[-1].text, run.differences
 
-With the recorded results nothing is run: the bodies are decoded again, and all else is as it was recorded. With
-``results="live"`` the bodies go through pipelines of today, and the tools run.
+With the recorded results nothing is run: the bodies are decoded again, and all else is as it was recorded. Recorded
+events have their `seq`, `causes` and `step`, and go to the observers directly. Their times are moved, all by the same,
+so that the first one happens now: differences are those of the recording at any speed.
 
-Recorded events have their `seq`, `causes` and `step`, and go to the observers directly. Their
-times are moved, all by the same, so that the first one happens now: differences are those of the recording at any
-speed.
-
-Puts the bodies of a recording through pipelines of today, whose tools run.
-
-Each recorded response is a step of one new run. The steps are pipelines, opened one after the other, each with a task
-of its own that the replay closes.
+With ``results="live"`` the bodies go through pipelines of today, and the tools run. Each recorded response is a step of
+one new run. The steps are opened one after the other, each with a task of its own that the replay closes.
 """
 
 from __future__ import annotations
@@ -241,7 +236,7 @@ class _Recorded:
         raise StopAsyncIteration
 
 
-# -- live --------------------------------------------------------------------------------------------------------------
+# -- with the tools of today -------------------------------------------------------------------------------------------
 
 
 LONGEST_PAUSE_S = 10.0

@@ -8,8 +8,8 @@ Bytes are preferred wherever they are available: an SDK's typed chunks cost twen
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
 (`items`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`). A connection that
-carries several responses is split into a stream for each (`responses`, in `connection`; `splitting`), and one over a
-socket is read a response at a time and left open (`sockets`).
+carries several responses is split into a stream for each (`responses`, in `connection`; `splitting`); one over a
+socket is read a response at a time and left open.
 """
 
 from __future__ import annotations

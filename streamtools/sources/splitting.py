@@ -1,21 +1,19 @@
-"""Splits a connection into its responses, each a source of its own.
+"""Splits a connection into its responses: each a source of its own, or, over a socket, one at a time.
 
-    the connection's items in (SDK objects, dicts, bytes, frames) → `Responses` → one `ResponseSource` each
+    the connection's items (SDK objects, dicts, bytes, frames) → `Responses` → one `ResponseSource` each
+    a socket (an SDK's, a lane of its session, one of websockets) → `NextResponse`, an async iterator of the events of
+                                                                    one response; or `responses_of`, of all
 
 The first event that shows its wire decides which one's `Lanes` tell the responses apart.
 
-Theory of operation. There is no task: the consumer that waits, be it for its response's next event or for the next
-response, reads the connection under a lock, and puts what is not its own where the others find it. So nothing is read
-ahead, and the order of the events within a response is the connection's.
+Theory of operation of `Responses`. There is no task: the consumer that waits, be it for its response's next event or
+for the next response, reads the connection under a lock, and puts what is not its own where the others find it. So
+nothing is read ahead, and the order of the events within a response is the connection's.
 
-Reads a connection over a socket: one response at a time, by `recv`, and without ever closing it.
-
-    a connection (an SDK's, a lane of its session, one of websockets) in
-    → `NextResponse`, an async iterator of the events of one response; or `responses_of`, of all
-
-Theory of operation. A connection outlives its responses, so what was read of it is kept beside it, as long as it lives:
-which responses have begun, and the events that wait for another reader. The record holds the connection by a weak
-reference alone, and is made anew once the connection has failed. Nothing is read between responses.
+Theory of operation of `NextResponse`. A socket is read by `recv` and never closed here. It outlives its responses, so
+a record is kept beside it, as long as it lives: which responses have begun, and the events that wait for another
+reader. The record holds the connection by a weak reference alone, and is made anew once the connection has failed.
+Nothing is read between responses.
 """
 
 from __future__ import annotations
@@ -271,7 +269,7 @@ def _size(item: Item) -> int:
         return len(repr(item))
 
 
-# -- sockets -----------------------------------------------------------------------------------------------------------
+# -- a socket, a response at a time ------------------------------------------------------------------------------------
 
 
 _METHODS = ("recv_bytes", "recv")  # OpenAI's SDK parses nothing in the first

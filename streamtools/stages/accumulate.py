@@ -1,10 +1,10 @@
 """Assembles the fragments of tool calls into calls: finds the call that each piece of arguments belongs to.
 
-Theory of operation. Each call has a slot. A fragment finds its slot by the id, else by the wire's index, else it
-belongs to the latest call; a new id, or a name on an index whose call already has one, opens a new call. An index is
-a label, never an identity: servers send parallel calls that all carry index 0 (ollama/ollama#15457), no index, or
-one id twice (HKUDS/nanobot#3943). The rules satisfy 99 observed deviations of the chat wire at once; they also serve
-wires that number their blocks properly.
+Theory of operation. Each call has a slot, a `GrowingCall`: its name, its ids, and the text of its arguments so far. A
+fragment finds its slot by the id, else by the wire's index, else it belongs to the latest call; a new id, or a name on
+an index whose call already has one, opens a new call. An index is a label, never an identity: servers send parallel
+calls that all carry index 0 (ollama/ollama#15457), no index, or one id twice (HKUDS/nanobot#3943). The rules satisfy 99
+observed deviations of the chat wire at once; they also serve wires that number their blocks properly.
 
 A call is announced (`ToolCallStart`) when its name is certain: a registered name at once, any other with its first
 argument, since names come in pieces, too (NVIDIA-NeMo/Switchyard#785). Fragments that came before are held. A slot
@@ -14,8 +14,6 @@ one ``functions.`` prefix or a trailing ``<|`` token if, and only if, the rest i
 A call ends when the wire says so, or with the response. A call that ends without any arguments is kept open until the
 response ends, since Anthropic closes its block even where ``max_tokens`` cut the response at that point. A call's text
 is joined once. Cost is linear in bytes.
-
-Holds one call while its pieces come: its name, its ids, and the text of its arguments so far.
 """
 
 from __future__ import annotations
@@ -402,7 +400,7 @@ class Accumulate:
             self._out.append(StreamWarning(code))
 
 
-# -- growing call ------------------------------------------------------------------------------------------------------
+# -- one call while its pieces come ------------------------------------------------------------------------------------
 
 
 class GrowingCall:

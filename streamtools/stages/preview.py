@@ -1,4 +1,4 @@
-"""Previews a growing JSON text: gives the plain Python value of the text so far, at every delta.
+"""Previews a growing JSON text: gives the plain Python value of the text so far, and at each delta that of its moment.
 
 `PartialJSON.feed` takes text cut anywhere; `PartialJSON.view` reads on from where the last view stopped, so that the
 total time is linear in the text however small the deltas and however many the views. For every prefix the view is the
@@ -13,10 +13,14 @@ except:
   surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
 * Of a number of more than `NUMBER_CHARACTERS` characters, only that many are shown until it ends.
 
-Theory of operation. The parser is a state machine over characters. Between values its state is a
+`Moments` takes the text piece by piece, and gives at any end of a piece the value of the text up to there, which later
+text never changes. Moments that are asked for in the order of the text take time linear in the text together. A reader
+that is behind another one reads the text once more, and one that goes back begins at the start.
+
+Theory of operation of `PartialJSON`. The parser is a state machine over characters. Between values its state is a
 table, `_expect`: for each character that may come, the table that follows and an action, or None where there is nothing
-to do; any other character breaks the text for good. The tables stand at the end of this module. A literal is a chain of
-them, one per letter; a number walks through them, too, and ends at the first character that its table does not know.
+to do; any other character breaks the text for good. The tables stand behind the class. A literal is a chain of them,
+one per letter; a number walks through them, too, and ends at the first character that its table does not know.
 
 Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta, or
 ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by runs:
@@ -27,17 +31,11 @@ eleven characters at most, and read again in front of the next delta.
 both, and `_after`, for each container around it: nothing recurses. A leaf is placed in its parent as soon as there is
 something to show, and replaced there as it grows.
 
-Gives each delta of a growing JSON text the value of its own moment.
-
-In: the text, piece by piece. Out: at any end of a piece, the value of the text up to there, which later text never
-changes. Moments that are asked for in the order of the text take time linear in the text together. A reader that is
-behind another one reads the text once more, and one that goes back begins at the start.
-
-Theory of operation. `PartialJSON` reads on in place, and only the containers that are still open ever change. So a
-moment shares all closed ones with the reader, and has copies of the open ones, from the innermost outwards. While these
-have up to `EAGER_ITEMS` items together, each moment has copies of its own. Beyond that, new
-ones are made when the new text is worth them, a character for every `ITEMS_PER_CHARACTER` items; the moments in between
-show the last ones. So a long list, as a long string, is shown a little late, and its total cost is linear.
+Theory of operation of `Moments`. `PartialJSON` reads on in place, and only the containers that are still open ever
+change. So a moment shares all closed ones with the reader, and has copies of the open ones, from the innermost
+outwards. While these have up to `EAGER_ITEMS` items together, each moment has copies of its own. Beyond that, new ones
+are made when the new text is worth them, a character for every `ITEMS_PER_CHARACTER` items; the moments in between show
+the last ones. So a long list, as a long string, is shown a little late, and its total cost is linear.
 """
 
 from __future__ import annotations
@@ -403,7 +401,7 @@ _END = _table(_BLANK)  # after the top-level value
 _BROKEN = _table({})
 
 
-# -- moments -----------------------------------------------------------------------------------------------------------
+# -- the value at each delta -------------------------------------------------------------------------------------------
 
 
 EAGER_ITEMS = 64

@@ -1,4 +1,4 @@
-"""Lists every span and attribute name that streamtools emits, in one table.
+"""Lists every span and attribute name that streamtools emits, in one table; words failures and requests in them.
 
 A profile is one `Names`: the default writes the GenAI semantic conventions v1.41, the last release of OpenTelemetry's
 conventions that has them (stability: development); ``genai-0.1`` the first release of the repository that they have
@@ -8,19 +8,13 @@ Phoenix and MLflow read the default, and fill more columns from it than from nam
     Tracing(names="genai-0.1")
     Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
 
-Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20)
+Captured content is fitted into an attribute: text is cut at its end, JSON inside its texts and lists, so that it stays
+JSON. The cut is marked by `MARK`. Why a span failed is said without a word of the model's, the provider's or the
+tool's. A request has its model, its parameters and its messages; it is read as the caller sent it, in the shape of any
+provider, and nothing of it is changed, or required to be there.
 
-Fits captured content into an attribute: text is cut at its end, JSON inside its texts and lists, so that it stays
-JSON. What was cut is marked by `MARK`.
-
-Words why a span failed, without a word of the model's, the provider's or the tool's.
-
-Tells a request in the words of the conventions: its model, its parameters, and its messages.
-
-In: the request as the caller sent it, in the shape of any provider. Nothing of it is changed, or required to be there.
-
-Source: https://github.com/open-telemetry/semantic-conventions/blob/v1.41.1/docs/gen-ai/gen-ai-spans.md
-Source: https://github.com/open-telemetry/semantic-conventions/blob/v1.41.1/docs/gen-ai/gen-ai-input-messages.json
+Sources: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20), there
+gen-ai-spans.md and gen-ai-input-messages.json for requests
 """
 
 from __future__ import annotations
@@ -214,7 +208,7 @@ def provider_of(wire: str) -> str:
         return wire.partition(".")[0]
 
 
-# -- content -----------------------------------------------------------------------------------------------------------
+# -- captured content, cut to fit --------------------------------------------------------------------------------------
 
 
 MARK = "…"
@@ -264,7 +258,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # not orjson, which refuses integers from 2**64
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
+# -- why a span failed -------------------------------------------------------------------------------------------------
 
 
 def error_of(observation: Observation) -> BaseException | None:
@@ -310,7 +304,7 @@ def _turn_words(end: StreamEnd) -> str:
     return f"its turn ended by {end.finish}" if end.complete else "its turn was cut"
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
+# -- requests in the words of the conventions --------------------------------------------------------------------------
 
 
 _PLACES = ("", "config", "generationConfig", "generation_config", "inferenceConfig", "options")

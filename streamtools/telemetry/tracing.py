@@ -16,6 +16,9 @@ span when its tool starts; both are given the time of the event where they begin
 ``function`` or ``custom`` gets one span. A ``server`` call gets none: the provider runs it, nothing tells when it
 started or how it ended, so a span would have to invent that; the chat span counts them.
 
+`Tracing` is the observer; `OpenStep` holds its knowledge of the step that goes on, and of each of its calls;
+`CallSpans` draws these; `Pen` starts, names and links all spans; `AttributeWriter` words their attributes.
+
 A span's status:
 
 * chat: ERROR for a stream that was truncated or failed. A stream that its consumer left (``abandoned``) or that was
@@ -26,21 +29,11 @@ A span's status:
 * step: ERROR if `StepEnd.outcome` is ``error`` or ``truncated``. A failed tool does not fail its step.
 
 Its text is in words of ours, and an ``exception`` event has the type of the exception, if there is one; their own words
-are content.
+are content. Values of arguments, results and texts come out only if content is captured; everything else is names,
+codes, counts and times. All text that a peer can choose is bounded, and made valid UTF-8: half a surrogate pair, which
+JSON allows, would make an OTLP exporter refuse the whole batch.
 
 No span is ever current in the consumer's context; a tool's span is, around the tool's body alone.
-
-Words the attributes of spans: events in, attributes out.
-
-Values of arguments, results and texts come out only if content is captured; everything else is names, codes, counts and
-times. All text that a peer can choose is bounded, and made valid UTF-8: half a surrogate pair, which JSON allows, would
-make an OTLP exporter refuse the whole batch.
-
-Starts spans, names them, links them, and says why one failed: the hand that the drawing parts share.
-
-Holds the knowledge of `Tracing` about the step that goes on, and about each of its calls.
-
-Draws the calls of a step: their approvals, their waits, their tools, their ends.
 """
 
 from __future__ import annotations
@@ -431,7 +424,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # not orjson, which refuses integers from 2**64
 
 
-# -- pen ---------------------------------------------------------------------------------------------------------------
+# -- spans: started, named, linked -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -476,7 +469,7 @@ class Pen:
             span.add_event("exception", self.writer.exception(raised), at_ns)
 
 
-# -- open spans --------------------------------------------------------------------------------------------------------
+# -- the run, the step and the calls that go on ------------------------------------------------------------------------
 
 
 def _epoch_offset_ns() -> int:
@@ -571,7 +564,7 @@ class OpenToolSpan:
     ended: bool = False
 
 
-# -- call spans --------------------------------------------------------------------------------------------------------
+# -- the spans of a step's calls ---------------------------------------------------------------------------------------
 
 
 SHORTEST_WAIT_S = 0.001
@@ -690,7 +683,7 @@ class CallSpans:
             span.end(step.ns(event.time))
 
 
-# -- tracing -----------------------------------------------------------------------------------------------------------
+# -- the observer ------------------------------------------------------------------------------------------------------
 
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

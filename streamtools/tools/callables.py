@@ -1,10 +1,10 @@
-"""Reads the functions that become tools: name, parameters with their types resolved, and how they are called.
+"""Reads the functions that become tools: name, parameters with their types resolved, descriptions, how to call them.
 
 A `Placement` calls a function with values that are known by name: ``*args`` takes a list under its own name and
 ``**kwargs`` a dict, so that no position can shift and no key can take the place of a parameter. A function that cannot
 become a tool is refused with a `ToolDefinitionError` that says what to write instead.
 
-Finds the parameters of a function that the program fills: the model neither sees them nor sets them.
+The program fills some parameters itself: the model neither sees them nor sets them.
 
     ctx: ToolContext, ctx: ToolContext[Deps]      the call, and with `.context` whatever the pipeline was given
     Annotated[str, InjectedToolCallId]            the call's id
@@ -13,14 +13,13 @@ Finds the parameters of a function that the program fills: the model neither see
 
 A framework's marker is known by the package and the name of its class, or of a base; nothing is imported for it.
 
-Reads descriptions out of docstrings: Google, NumPy, Sphinx and epytext, also mixed in one text.
+Descriptions come out of docstrings: Google, NumPy, Sphinx and epytext, also mixed in one text. The prose becomes the
+tool's description, the parameter sections become the descriptions of the parameters. Sections about results and errors
+are left out; any other section (``Note:``, ``Example:``) is prose and stays.
 
-The prose becomes the tool's description, the parameter sections become the descriptions of the parameters. Sections
-about results and errors are left out; any other section (``Note:``, ``Example:``) is prose and stays.
-
-Theory of operation: one pass over the lines. A line opens a section (a known word and a colon, a known word
-underlined with dashes, ``:param x:``, ``@param x:``), continues the open one, or, by its indentation, ends it. Lines go
-to `_into`: the prose, the parameters of the current item, or nowhere. Time is linear in the text.
+Theory of operation of `parse_docstring`: one pass over the lines. A line opens a section (a known word and a colon, a
+known word underlined with dashes, ``:param x:``, ``@param x:``), continues the open one, or, by its indentation, ends
+it. Lines go to `_into`: the prose, the parameters of the current item, or nowhere. Time is linear in the text.
 """
 
 from __future__ import annotations
@@ -278,7 +277,7 @@ class Placement:
         """Reads a function whose parameters `callables.parameters_of` has resolved.
 
         Raises:
-            ToolDefinitionError: the program cannot fill a parameter that only it may fill; see `injection`.
+            ToolDefinitionError: the program cannot fill a parameter that only it may fill; see `injected_of`.
         """
         found = ((p.name, injected_of(p, tool)) for p in parameters)
         injected = {name: one for name, one in found if one is not None}
@@ -332,7 +331,7 @@ class Placement:
         return [key for key in keys if key in self.reserved]
 
 
-# -- injection ---------------------------------------------------------------------------------------------------------
+# -- parameters that the program fills ---------------------------------------------------------------------------------
 
 
 Source: TypeAlias = Literal["call", "call_id", "context", "default"]
@@ -503,7 +502,7 @@ def _refused(tool: str, parameter: str, why: str) -> ToolDefinitionError:
     return ToolDefinitionError(f"tool {tool!r}, parameter {parameter!r}: {why}", tool=tool, parameter=parameter)
 
 
-# -- docstrings --------------------------------------------------------------------------------------------------------
+# -- descriptions ------------------------------------------------------------------------------------------------------
 
 
 _PARAMETER_SECTIONS = frozenset(

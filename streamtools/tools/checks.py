@@ -1,17 +1,17 @@
-"""Asks code of the user's about a call's arguments: a validator, or a check. Neither can do more than refuse them.
+"""Asks the user's validator or check about a call's arguments, and words all problems of arguments for the model.
 
-A refusal that quotes the arguments is not passed on: the model reads the text, and logs hold it.
+A validator or a check of the user's can do no more than refuse. A refusal that quotes the arguments is not passed on:
+the model reads the text, and logs hold it.
 
-Tells what is wrong with a call's arguments, in lines that a model can act on and that never repeat a value.
-
-Each line is a path into the arguments as they were sent, and the rule that they break:
+Problems are lines that a model can act on and that never repeat a value: a path into the arguments as they were sent,
+and the rule that they break.
 
     city: is required but missing
     people[0].age: should be greater than or equal to 0
     pet.lives (as cat): should be a valid integer
 
-The rules are pydantic's own words, except where those quote the input. What a validator of yours says (the text of its
-``ValueError``) is kept unless it repeats something of the input.
+The rules are pydantic's own words, except where those quote the input. The text of a ``ValueError`` of your validator's
+is kept unless it repeats something of the input.
 
 A value that lax validation had to turn into another has a line of the same kind, ``priority: string to integer``:
 strict validation's errors give the place, and the value that came out its new type.
@@ -190,7 +190,7 @@ def _text(error: Exception) -> str:
         return WITHHELD
 
 
-# -- problems ----------------------------------------------------------------------------------------------------------
+# -- problems and coercions in lines for the model ---------------------------------------------------------------------
 
 
 MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones

@@ -1,6 +1,7 @@
 """Defines `Tool`: a function that a model can call, with its name, its text and its schema.
 
-Makes the fields of a tool, or refuses it: of a function, a foreign schema, a model, or a framework's tool.
+A tool is made of a function, a foreign schema, a model, or a framework's tool. Its fields are made and checked here,
+or it is refused.
 """
 
 from __future__ import annotations
@@ -420,7 +421,7 @@ def fingerprint(
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# -- making ------------------------------------------------------------------------------------------------------------
+# -- the fields of a tool, by its source -------------------------------------------------------------------------------
 
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known

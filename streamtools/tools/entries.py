@@ -1,8 +1,7 @@
 """Writes a tool in a provider's own shape: its entry in a request, and the way back for the arguments.
 
-Finds the formats in which a tool can be told: MCP's, and those of all wires that are known at that moment.
-
-MCP is no wire, since no model speaks it, but its ``tools/list`` tells tools as the wires do.
+The formats are MCP's, and those of all wires that are known at that moment. MCP is no wire, since no model speaks it,
+but its ``tools/list`` describes tools as the wires do.
 """
 
 from __future__ import annotations
@@ -258,7 +257,7 @@ def _takes_objects(schema: Mapping[str, Any], tool: str) -> bool:
     return isinstance(node, dict) and node.get("type") == "object"
 
 
-# -- formats -----------------------------------------------------------------------------------------------------------
+# -- the formats of entries --------------------------------------------------------------------------------------------
 
 
 HINTS: Mapping[str, Mapping[str, bool]] = {

@@ -4,10 +4,9 @@ The schema is enforced as it stands; no model is built of it, since a model says
 Our JSON Schema validator or one of the user's judges the arguments, and a check of the user's may follow. Where there
 is no schema, that check is all there is: the boundary is advisory, and every record says so.
 
-Binds a tool's arguments for another function than its own, which takes them as they came.
-
-The tool's own binder judges them, its checks too; the other function is given plain values, in one dict, since whoever
-stands behind it (a framework) makes its own types of them.
+`Rerouted` binds a tool's arguments for another function than its own, which takes them as they came. The tool's own
+binder judges them, its checks too; the other function is given plain values, in one dict, since a framework behind it
+makes its own types of them.
 """
 
 from __future__ import annotations
@@ -199,7 +198,7 @@ def _spelled(names: set[str] | frozenset[str]) -> str:
     return " or ".join(sorted(names))
 
 
-# -- rerouting ---------------------------------------------------------------------------------------------------------
+# -- arguments for another function ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
-"""Defines the options of a tool, each with its default, and checks the given values.
+"""Defines the options of a tool, each with its default, checks the given values, and defines the middleware.
 
-`streamtools.tool` explains each for its users.
-
-Defines the middleware around a tool's calls: `Around`, and the call as it is shown to one.
+`streamtools.tool` explains each option for its users. Middleware is an `Around`: a function around a tool's calls,
+which is given the call as a `ToolCallRequest`.
 """
 
 from __future__ import annotations

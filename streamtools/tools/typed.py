@@ -1,18 +1,15 @@
-"""Checks arguments by their types: makes typed values of them, or tells what is wrong with them.
-
-Whatever the policy, the value is the one that pydantic's lax validation gives. ``lax`` validates strictly first, which
-tells for the same price whether anything has to be coerced; ``strict`` takes nothing else.
-
-A strict success is the lax value too, unless the types leave a choice: of a union's models lax validation takes the one
-with the most fields, which may be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
-
-Binds arguments by the types of a function's parameters, or by those of a model that the function takes as a whole.
+"""Binds arguments by types: those of a function's parameters, or of a model that the function takes as a whole.
 
 The schema that a model sees and the validator of its arguments come from one core schema, so they cannot disagree. That
-of a function is made of its parameters as if all were keyword-only: ``*args`` is an array and
-``**kwargs`` an object, each under its own name. `validate` therefore yields typed values by parameter name, and
-`arrange` puts them where the function wants them, injected ones included; no position can shift. A freeform function
-takes one text, whatever its parameter is called: for the model that is always ``input``.
+of a function is made of its parameters as if all were keyword-only: ``*args`` is an array and ``**kwargs`` an object,
+each under its own name. `validate` therefore yields typed values by parameter name, and `arrange` puts them where the
+function wants them, injected ones included; no position can shift. A freeform function takes one text, whatever its
+parameter is called: for the model that is always ``input``.
+
+Whatever the policy of coercion, the value is the one that pydantic's lax validation gives. ``lax`` validates strictly
+first, which shows for the same price whether anything has to be coerced; ``strict`` takes nothing else. A strict
+success is the lax value too, unless the types leave a choice: of a union's models lax validation takes the one with the
+most fields, which may be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
 """
 
 from __future__ import annotations
@@ -257,7 +254,7 @@ def _same(one: object, other: object) -> bool:
         return True
 
 
-# -- typed binder ------------------------------------------------------------------------------------------------------
+# -- the binder of typed functions and models --------------------------------------------------------------------------
 
 
 _FREEFORM = "input"  # the argument of every freeform tool, as the stream's custom calls have it

@@ -1,18 +1,16 @@
-"""Draws a picture from a run's events, one by one.
+"""Draws a picture from a run's events, one by one, or watches the run as an observer that does so.
 
 In go events in the order in which they were emitted, each with the time at which it was seen or without; a `Picture`
 grows. Drawing takes constant time per event and never raises because of an event's content. A delta without a time is
 placed evenly between the events around it that have one.
 
+A `Watch` draws while the run goes on, or afterwards. Its `on_event` takes some microseconds and never waits. A watch is
+bounded as its picture is, and safe to read from another thread.
+
 Theory of operation. The table `_DRAWS` has a method for each event. A method finds or makes the lane that the event is
 about, writes down when it happened, and returns the lane, so that the event's mark and the arrows from its causes can
 be placed. Causes are `seq` numbers of one run; a `StepStart` with another `run_id` begins the next run, as after
 `resume`.
-
-Watches a run as an observer, so that it can be seen while it goes on or afterwards.
-
-In go a run's events, each with the moment at which it came; out comes the picture. `on_event` takes some microseconds
-and never waits. A watch is bounded as its picture is, and safe to read from another thread.
 """
 
 from __future__ import annotations
@@ -426,7 +424,7 @@ _DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
 """How each event is drawn; any other is a mark on its step."""
 
 
-# -- watch -------------------------------------------------------------------------------------------------------------
+# -- the observer ------------------------------------------------------------------------------------------------------
 
 
 class Watch:

@@ -1,20 +1,17 @@
-"""Writes a picture as one HTML file that needs nothing else.
+"""Shows a run as one HTML file that needs nothing else, or as a page that grows while the run goes on.
 
-In go a picture, a watch or events; out comes a document. Its style and script are in it, nothing is loaded, and its
-content security policy lets nothing else run: both are named by their hashes. Data stands in a script element of type
-``application/json`` with every ``<`` escaped, and the script writes it as text nodes alone, so that model output, tool
-names and results are never markup.
+**A file.** In go a picture, a watch or events; out comes a document. Its style and script are in it, nothing is loaded,
+and its content security policy lets nothing else run: both are named by their hashes. Data stands in a script element
+of type ``application/json`` with every ``<`` escaped, and the script writes it as text nodes alone, so that model
+output, tool names and results are never markup. `draw_recordings` makes a picture of recordings, in which every delta
+stands at the moment at which its chunk came.
 
-Shows a run while it goes on: an ASGI application that serves the page and a stream of patches.
-
-In go requests; out come the page, and server-sent events of which each has the lanes that have changed since the one
-before. A reader asks for the newest state when it has taken the last one, so a slow reader gets fewer and larger
-patches, never a backlog: the run neither waits for it nor keeps anything for it. The stream ends when `finish` has been
-called, or the reader goes.
+**A live page**, by an ASGI application. In go requests; out come the page, and server-sent events of which each has the
+lanes that have changed since the one before. A reader asks for the newest state when it has taken the last one, so a
+slow reader gets fewer and larger patches, never a backlog: the run neither waits for it nor keeps anything for it. The
+stream ends when `finish` has been called, or the reader goes.
 
 Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
-
-Draws a picture from recordings: every delta stands at the moment at which its chunk came.
 """
 
 from __future__ import annotations
@@ -131,7 +128,7 @@ def _asset(names: tuple[str, ...]) -> str:
     return "\n".join(room.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
-# -- live --------------------------------------------------------------------------------------------------------------
+# -- the page of a run that goes on ------------------------------------------------------------------------------------
 
 
 _Message: TypeAlias = MutableMapping[str, Any]
@@ -273,7 +270,7 @@ async def _answer(
     await send({"type": "http.response.body", "body": body})
 
 
-# -- recordings --------------------------------------------------------------------------------------------------------
+# -- pictures of recordings --------------------------------------------------------------------------------------------
 
 
 def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture:

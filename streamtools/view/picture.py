@@ -5,17 +5,12 @@ plain JSON. A patch from the beginning is the whole picture; a later one has onl
 that a reader who comes late or seldom gets the newest state and never a backlog.
 
 Times are seconds from the run's first event; patches have whole microseconds. A picture is bounded: it keeps
-`max_events` events and `max_chars` characters, and counts in `left_out` and `cut_chars` what it does not show.
+`max_events` events and `max_chars` characters, and counts in `left_out` and `cut_chars` the parts that it does not
+show.
 
-Words the record of a call for a page: its facts as label and text, and its error.
-
-In go an observation or an error, out come texts. No value of the arguments or the result is in the facts. Reading an
-error's text never raises, since a user's exception may fail at it.
-
-Finds the waits and attempts of a call: as its observation tells them, until then as the events around it show.
-
-In go a call's own moments and the end of its stream; out come the waits from its being ready to a moment before it
-runs: for the turn's end, then for a place.
+A call's record has its facts as label and text, and its error; no value of the arguments or the result is in the facts.
+Reading an error's text never raises, since a user's exception may fail at it. The call's waits and attempts are those
+of its observation; until there is one they follow from the events around: first for the turn's end, then for a place.
 """
 
 from __future__ import annotations
@@ -380,7 +375,7 @@ def _told(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
-# -- call record -------------------------------------------------------------------------------------------------------
+# -- the record of a call ----------------------------------------------------------------------------------------------
 
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:
@@ -412,7 +407,7 @@ def _words_of(error: BaseException, text: bool) -> str:
         return kind
 
 
-# -- waits -------------------------------------------------------------------------------------------------------------
+# -- the waits and attempts of a call ----------------------------------------------------------------------------------
 
 
 APPROVAL = WAITS["approval"].words

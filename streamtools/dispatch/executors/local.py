@@ -1,6 +1,8 @@
-"""An executor for calls in this process, which end with it. Without one, calls run in the same way (`here`).
+"""Runs calls in this process, in an executor with whose block they end. Without one they run in the same way
+(`run_here`).
 
-Runs the calls of one executor inside its block: whether they have begun, and how they end when it is left.
+`BlockExecutor` is the base of executors that take calls inside their block alone: it knows for each call whether it has
+begun, and how it ends when the block is left.
 """
 
 from __future__ import annotations
@@ -126,7 +128,7 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
         raise ToolNotStarted(f"not run: {error}") from error
 
 
-# -- local -------------------------------------------------------------------------------------------------------------
+# -- the executor of this process --------------------------------------------------------------------------------------
 
 
 class LocalExecutor(BlockExecutor):

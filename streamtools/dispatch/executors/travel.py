@@ -100,7 +100,7 @@ def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
     return to_json({"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"})
 
 
-# -- where a tool is found --
+# -- the name by which a worker finds a tool ---------------------------------------------------------------------------
 
 
 def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
@@ -153,7 +153,7 @@ def _refused(reference: str, why: str, name: str | None = None) -> ToolDefinitio
     return ToolDefinitionError(f"tool {reference!r}: {why}", tool=name or reference)
 
 
-# -- bounded before it is written --
+# -- values, bounded before they are written ---------------------------------------------------------------------------
 
 MAX_DEPTH = 100
 """Values that are nested deeper are not counted; pydantic-core writes no JSON that is deeper than 255."""

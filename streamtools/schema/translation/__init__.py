@@ -1,5 +1,5 @@
 """Translates a tool's schema into a provider's dialect, with the plan that turns the model's arguments back.
 
-Start with `translate.make`. `state` keeps one run over a schema; `containers`, `unions` and `scalars` translate one
-kind of subschema each; `verbatim` is for dialects that take a schema as it is. `plan` is the way back.
+Start with `translate.make`: it has a translator for each kind of subschema, and one for dialects that take a schema as
+it is. `document` reads a schema and keeps one run over it, `fits` compares and merges schemas, `plan` is the way back.
 """

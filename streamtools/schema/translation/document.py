@@ -1,19 +1,16 @@
-"""Reads a JSON Schema as a document: resolves its references, finds its subschemas, and bounds how much may be
-written.
+"""Reads a JSON Schema as a document, and keeps the state of translating it, together with the plan of the way back.
 
-Keeps the state of translating a schema into a provider's dialect, together with the plan of the way back.
-
-`Build.say` takes one subschema to a `Translation`, by the translator that it was given; the modules named for objects,
-arrays and unions translate these. Only schemas are walked, never data (``default``, ``enum``, ``const``, ``examples``).
+A document resolves its references, finds its subschemas, and bounds how much may be written. `Build.say` takes one
+subschema to a `Translation`, by the translator that it was given. Only schemas are walked, never data (``default``,
+``enum``, ``const``, ``examples``).
 
 Definitions are translated once, when the first reference comes. A recursive one is referred to before its translation
 is known. So the first build assumes that its plan is empty, the next one uses the translation made by the first, and so
 on until a build makes the same translation that it used.
 
-Writes demands that a schema cannot express into its description: one text for one schema, always the same.
-
-``(min 1, max 10, default 5)`` stands at the end of the description. The text never depends on the order of a
-dictionary, since a request that changes from one turn to the next misses the provider's prompt cache.
+Demands that the dialect cannot express go into the description: ``(min 1, max 10, default 5)`` stands at its end. The
+text is always the same for one schema and never depends on the order of a dictionary, since a request that changes from
+one turn to the next misses the provider's prompt cache.
 """
 
 from __future__ import annotations
@@ -266,7 +263,7 @@ def _peeled(edges: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) ->
     return left
 
 
-# -- state -------------------------------------------------------------------------------------------------------------
+# -- one run over a schema ---------------------------------------------------------------------------------------------
 
 
 MAX_DEPTH = 64
@@ -378,7 +375,7 @@ class Build:
         return self.document.refused(place, why)
 
 
-# -- notes -------------------------------------------------------------------------------------------------------------
+# -- demands in words --------------------------------------------------------------------------------------------------
 
 
 TOLD = "told in the description only"

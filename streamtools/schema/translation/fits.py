@@ -1,10 +1,10 @@
-"""Reads exported schemas: whether a value has the form of one, and whether one value can have the forms of two.
+"""Compares and merges schemas: whether a value has the form of one, whether a value can have the forms of two.
 
 The form is types, keys and constants, not bounds. Those are left to validation, whose errors give the reason; a number
 that is out of bounds still belongs to its alternative.
 
-Merges schemas: ``allOf`` into one that makes all demands together, and the outermost schema into that of an object,
-since a call's arguments are one.
+`merge` makes one schema of an ``allOf``, with all demands together; `outermost` makes an object of the outermost
+schema, since a call's arguments are one.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) 
     return ALL if kinds is None else frozenset(kinds)
 
 
-# -- merge -------------------------------------------------------------------------------------------------------------
+# -- one schema of several ---------------------------------------------------------------------------------------------
 
 
 Lose = Callable[[str, str], None]

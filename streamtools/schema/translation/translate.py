@@ -1,16 +1,14 @@
 """Translates a tool's schema into a target's, for every dialect.
 
-Translates objects, maps with keys of the model's choosing, and arrays, including tuples.
+Each kind of subschema has its translator: objects, maps with keys of the model's choosing, and arrays, including
+tuples; unions; strings, numbers, booleans and null, values of an ``enum``, and values of no declared type. A dialect
+that takes a schema as it was written gets a copy, except for single keywords and those that the outermost object must
+not have.
 
-Translates unions, so that the alternative of a value can be determined afterwards.
-
-Where alternatives have different ways back, no value may fit two of them: an alternative that could be taken for
-another is put into an object with one key that names it (``{"entries": [...]}``). The alternative of a value then
-depends on its types, keys and constants alone, and needs no guess.
-
-Translates strings, numbers, booleans and null; values of an ``enum``; and values of no declared type.
-
-Copies a schema as it was written, except for single keywords and those that the outermost object must not have.
+The alternative of a value can always be determined afterwards. Where alternatives have different ways back, no value
+may fit two of them: an alternative that could be taken for another is put into an object with one key that names it
+(``{"entries": [...]}``). The alternative of a value then depends on its types, keys and constants alone, and needs no
+guess.
 """
 
 from __future__ import annotations
@@ -226,7 +224,7 @@ def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Tran
     return Translation(build.finish(kept, schema, place, more=[again]))
 
 
-# -- containers --------------------------------------------------------------------------------------------------------
+# -- objects, maps and arrays ------------------------------------------------------------------------------------------
 
 
 FURTHER = "additional_properties"
@@ -678,7 +676,7 @@ def wrapped(said: Translation, key: str) -> Translation:
     return Translation(schema, Unwrapped(key, said.plan))
 
 
-# -- scalars -----------------------------------------------------------------------------------------------------------
+# -- scalars, enums and values of no declared type ---------------------------------------------------------------------
 
 
 _BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values())
@@ -769,7 +767,7 @@ def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Transl
     return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
 
 
-# -- verbatim ----------------------------------------------------------------------------------------------------------
+# -- schemas copied as they were written -------------------------------------------------------------------------------
 
 
 _VERBATIM_BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}

@@ -3,9 +3,9 @@
     validator = compile({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
     validator.validate({"city": 5})  # [SchemaProblem(path=("city",), keyword="type", ...)]
 
-A schema is read (`reading`), its schemas and references are found (`document`, by the tables of `vocabulary`), their
-relations are checked (`graph`), and each becomes a function (`compiler`, with the keywords of `scalars`, `arrays`,
-`objects`, `combined` and `unevaluated`), which `run` runs.
+A schema is copied within the limits (`values`), its schemas and references are found (`document`, by the tables of
+`vocabulary`), their relations are checked (`graph`), and each becomes a function (`compiler`, with the checks of
+`keywords`), which a `ValidationRun` applies to a value.
 """
 
 from __future__ import annotations

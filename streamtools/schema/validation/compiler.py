@@ -1,16 +1,13 @@
-"""Compiles a document: one function per schema, so that the schema is not read again for each value.
+"""Compiles a document to one function per schema, and runs it over values within a budget of work.
 
-The functions of the keywords come from `Maker`: a table of them is handed to the `Compiler`.
-
-Runs a compiled schema over a value: keeps the broken rules found, and the work that may still be done.
-
-A schema is compiled to functions of one type, `Check`. Each returns whether a value fits; if the reasons are wanted
-(`ValidationRun.found` is a list), it checks everything and notes each `Rule` that is broken.
+A schema is read once and becomes functions of one type, `Check`. Those of the keywords come from `Maker`: a table of
+them is handed to the `Compiler`. Each returns whether a value fits; if the reasons are wanted (`ValidationRun.found` is
+a list), it checks everything and notes each `Rule` that is broken. The broken rules are put into words at the end, for
+as many problems as are shown.
 
 All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
 Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
-and texts and long numbers have one by their length. The broken rules are put into words at the end, for as many
-problems as are shown.
+and texts and long numbers have one by their length.
 """
 
 from __future__ import annotations
@@ -269,7 +266,7 @@ def _limit(setting: str, limit: int, message: str) -> SchemaProblem:
     return SchemaProblem(path=(), keyword="limit", message=f"{message} (Limits({setting}={limit}))", schema_path="#")
 
 
-# -- compiler ----------------------------------------------------------------------------------------------------------
+# -- from a document to functions --------------------------------------------------------------------------------------
 
 
 ANY: tuple[type, ...] = (*KINDS, OTHER)

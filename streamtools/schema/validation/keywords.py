@@ -1,19 +1,12 @@
-"""Makes the checks of keywords about the value itself: ``enum``, ``const``, numbers and strings. (The compiler itself
-handles ``type``.)
+"""Makes the checks of all keywords but ``type``, which the compiler itself handles.
 
-Makes the checks of keywords about arrays, in both dialects.
+A keyword is about the value itself (``enum``, ``const``, numbers, strings), its entries (arrays and objects, in both
+dialects), or other schemas for the same value (``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``). Each section ends
+with its table of `Maker` functions.
 
-Makes the checks of keywords about objects, in both dialects.
-
-Makes the checks of keywords that apply other schemas to the same value: ``allOf``, ``anyOf``, ``oneOf``, ``not``,
-``if``.
-
-Makes the checks of ``unevaluatedProperties`` and ``unevaluatedItems``, for parts that no other keyword has
-evaluated.
-
-The evaluated names or positions are needed only here, from a second kind of compiled function, `Collect`: it goes
-through the keywords that apply to the same value, except for alternatives that do not fit, and gathers the parts that
-each evaluates.
+``unevaluatedProperties`` and ``unevaluatedItems`` are about the parts that no other keyword has evaluated. These are
+needed only there, from a second kind of compiled function, `Collect`: it goes through the keywords that apply to the
+same value, except for alternatives that do not fit, and gathers the names or positions that each evaluates.
 """
 
 from __future__ import annotations
@@ -430,7 +423,7 @@ OBJECTS = (
 )
 
 
-# -- combined ----------------------------------------------------------------------------------------------------------
+# -- other schemas for the same value ----------------------------------------------------------------------------------
 
 
 TELLING = {"type": 0, "enum": 1, "const": 1, "required": 1, "additionalProperties": 1}
@@ -564,7 +557,7 @@ COMBINED = (
 )
 
 
-# -- unevaluated -------------------------------------------------------------------------------------------------------
+# -- parts that no other keyword has evaluated -------------------------------------------------------------------------
 
 
 _COLLECTING = 24  # units of work for a schema that is asked for its evaluated parts

@@ -1,6 +1,6 @@
-"""Handles JSON values: finds their kind, compares them, and spells a schema's values in messages.
+"""Handles JSON values: finds their kind, compares them, spells them in messages; and copies a schema that was given.
 
-Copies a schema that somebody gave: plain JSON only, and no more of it than the limits allow.
+A schema is copied as plain JSON, and no more of it than the limits allow.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def spelled(value: Any) -> str:
     return text if len(text) <= MAX_SPELLED_CHARS else text[:MAX_SPELLED_CHARS] + "..."
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- a copy of a schema, within limits ---------------------------------------------------------------------------------
 
 
 LEVELS_PER_SCHEMA = 4

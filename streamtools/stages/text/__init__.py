@@ -8,14 +8,14 @@ Both are off unless asked for, since a text may also quote such markup:
 In this order a call inside a block of reasoning is reasoning. The calls are treated as native ones, which may come
 beside them. All text around blocks and calls stays as it is, to the character.
 
-    parts      the base of these stages, and the stage for reasoning
+    parts      the base of these stages, the stage for reasoning, the form of a dialect
     calls      the stage for calls: candidate, call, spoiled
-    reader     the reader that the parsers of calls share, and the search for their markers
-    dialects   the table of dialects
-    models     the table of models, for ``auto``
+    reader     the reader that the parsers of calls share, the search for their markers, the extent of a JSON value
+    dialects   the table of dialects; that of models, for ``auto``
     writer     the parsers' way to emit
-    objects, json_calls, tagged, invokes, pythonic, literals, channels, xtml, nested     the parsers
-    thoughts   the last thought of a response, which may contain the call
+    notation   parsers of calls with arguments as JSON, as Python or as literals of the model's own
+    markup     parsers of calls with parameters between tags
+    thoughts   parsers of messages in channels; the last thought of a response, which may contain the call
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Lists the dialects in which models write calls into their text.
+"""Lists the dialects in which models write calls into their text, and the models that write each.
 
 A dialect is a row: the markers that begin a call, with the parser that reads from there, the markers that end one, and
-an example. Sources, read on 2026-11-22: the chat templates of the models named in `models`, and the parsers of vLLM,
+an example. Sources, read on 2026-11-22: the chat templates of the models named in `FAMILIES`, and the parsers of vLLM,
 SGLang and llama.cpp.
 
-Finds the calls in a text in the dialect of the model that writes it, which the stream names at its beginning.
-
-Finds the dialect of a model by its name.
-
-The names are those of model hubs and servers (``Qwen/Qwen3-8B``, ``qwen3:8b``, ``qwen.qwen3-32b-v1:0``): only the part
+`AutoCalls` finds the calls in the dialect of the model that writes them, which the stream names at its beginning. A
+model's name is that of hubs and servers (``Qwen/Qwen3-8B``, ``qwen3:8b``, ``qwen.qwen3-32b-v1:0``): only the part
 behind the last slash counts, without a tag, in lower case, with hyphens for blanks and underscores.
 """
 
@@ -330,7 +327,7 @@ DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for kn
 """Every dialect by its name."""
 
 
-# -- auto --------------------------------------------------------------------------------------------------------------
+# -- calls in the dialect of the stream's model ------------------------------------------------------------------------
 
 
 class AutoCalls:
@@ -363,7 +360,7 @@ class AutoCalls:
         return (event,) if type(event) is StreamStart else self._stage.feed(event)
 
 
-# -- models ------------------------------------------------------------------------------------------------------------
+# -- the dialect of a model, by its name -------------------------------------------------------------------------------
 
 
 class Family(NamedTuple):

@@ -1,15 +1,17 @@
-"""Reads calls whose parameters stand in pairs of tags, as raw text.
+"""Reads calls whose parameters stand between tags: in pairs, nested, with attributes, or named by them.
+
+White space between tags is ignored. In pairs of tags and in tags named by attributes nothing is escaped in a value, so
+the first closing tag ends it; a value that contains another tag of its own dialect was not closed, and its call is
+broken. Where the next call begins between two parameters, the call before it was cut.
+
+**Pairs of tags**, with raw text between them:
 
     Qwen3-Coder   <tool_call><function=get_weather><parameter=city>Paris</parameter></function></tool_call>
     GLM 4.5       <tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>
     Hunyuan V3    <tool_calls><tool_call>get_weather<tool_sep><arg_key>city</arg_key><arg_value>Paris</arg_value>...
     K2 Horizon    <ifm|tool_calls><ifm|tool_call>get_weather<ifm|arg_key>city</ifm|arg_key><ifm|arg_type>string...
 
-White space between tags is ignored. Nothing is escaped in a value, so the first closing tag ends it; a value that
-contains another tag of its own dialect was not closed, and its call is broken. Where the next call begins between two
-parameters, the call before it was cut.
-
-Reads the calls of MiniMax M3, whose parameters are tags that nest. N stands for ``]<]minimax[>[``.
+**Tags that nest** are MiniMax M3's parameters. N stands for ``]<]minimax[>[``.
 
     N<tool_call>N<invoke name="search">N<query>teaN</query>N<where>N<item>aN</item>N</where>N</invoke>N</tool_call>
 
@@ -18,7 +20,7 @@ all of them are ``item``; else it is an object, in which a name that is repeated
 member ``$text``. A parameter that can only be a string is emitted as it comes, any other when it is whole. The schema
 decides what a text is.
 
-Reads the calls of Kimi K3, whose tags stand between markers and have attributes.
+**Tags between markers**, with attributes, are Kimi K3's:
 
     <|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>
     <|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>
@@ -28,7 +30,7 @@ Beside ``tools`` there are ``think``, which is reasoning, and ``response``, whos
 type ``string`` is raw text, any other is JSON; without a type the tool's schema decides. A value that contains another
 tag was not closed, and its call is broken.
 
-Reads calls in ``invoke`` and ``parameter`` tags, which have the names as attributes.
+**Tags named by attributes**, ``invoke`` and ``parameter`` in most families:
 
     MiniMax M2    <minimax:tool_call><invoke name="get_weather"><parameter name="city">Paris</parameter></invoke>...
     DeepSeek V3.2 <｜DSML｜function_calls><｜DSML｜invoke name="get_weather">
@@ -39,9 +41,7 @@ Reads calls in ``invoke`` and ``parameter`` tags, which have the names as attrib
     Muse          <atem:function_calls><atem:invoke name="t.get_weather"><atem:parameter name="city">Paris...
     Step3         <｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f">...
 
-White space between tags is ignored. Nothing is escaped in a value, so the first closing tag ends it; a value that
-contains another tag of its own dialect was not closed, and its call is broken. Where the next call or the section's end
-comes between two parameters, the call before it was cut. A self-closing ``invoke`` is a call without arguments.
+The end of the section between two parameters cuts a call, too. A self-closing ``invoke`` is a call without arguments.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def hunyuan(reader: Reader, calls: CallWriter) -> Parsing[None]:
         yield from tags.read_section(reader, calls)
 
 
-# -- nested ------------------------------------------------------------------------------------------------------------
+# -- tags that nest ----------------------------------------------------------------------------------------------------
 
 
 MARK = "]<]minimax[>["
@@ -398,7 +398,7 @@ def _member(schema: Any, root: Mapping[str, Any], name: str) -> Any:
     return properties.get(name) if isinstance(properties, Mapping) else None
 
 
-# -- xtml --------------------------------------------------------------------------------------------------------------
+# -- tags between markers, with attributes -----------------------------------------------------------------------------
 
 
 OPENER, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
@@ -489,7 +489,7 @@ def _xtml_types(said: str | None) -> Types | Literal["schema"]:
     return "schema" if said is None else STRING if said == "string" else NO_STRING
 
 
-# -- invokes -----------------------------------------------------------------------------------------------------------
+# -- tags named by attributes ------------------------------------------------------------------------------------------
 
 
 _QUOTE = Markers('"')

@@ -1,21 +1,20 @@
-"""Reads calls with arguments as JSON, whose name stands inside the object or in the markup before it.
+"""Reads calls whose arguments are written in a notation: as JSON, as Python, or as literals of the model's own.
 
-DeepSeek V3, R1   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
-                  ```json
-                  {"city": "Paris"}
-                  ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
-DeepSeek V3.1     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": ...
-Kimi K2           <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>
-                  {"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
-Mistral (v11 on)  [TOOL_CALLS]get_weather[CALL_ID]a1b2c3d4e[ARGS]{"city": "Paris"}
-Llama 3.1         <function=get_weather>{"city": "Paris"}</function>
-others            {"name": "get_weather", "arguments": {"city": "Paris"}}
+**JSON behind markup**, which has the name; in the objects of others the name stands inside:
 
-The objects are read by `objects`.
+    DeepSeek V3, R1   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
+                      ```json
+                      {"city": "Paris"}
+                      ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+    DeepSeek V3.1     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": ...
+    Kimi K2           <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0
+                      <|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
+    Mistral (v11 on)  [TOOL_CALLS]get_weather[CALL_ID]a1b2c3d4e[ARGS]{"city": "Paris"}
+    Llama 3.1         <function=get_weather>{"city": "Paris"}</function>
 
-Reads call objects: JSON objects that have the name and the arguments of a call, alone or in a list.
+**Call objects**, alone or in a list, which have the name and the arguments:
 
-    {"name": "get_weather", "arguments": {"city": "Paris"}}
+    {"name": "get_weather", "arguments": {"city": "Paris"}}                                most others
     {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Paris"}}     Cohere
     {"get_weather": {"city": "Paris"}}                                                     Apertus
 
@@ -23,15 +22,14 @@ Reads call objects: JSON objects that have the name and the arguments of a call,
 as in the chat API; an object with any other key is no call. Arguments that come after the name are emitted as they
 come; those before the name wait for it.
 
-Reads calls written as Python: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
+**Python**: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``. The list is read by a grammar and never
+evaluated: it takes keyword arguments whose values are literals, namely strings, numbers as JSON has them, ``True False
+None`` (or ``true false null``), lists, tuples and dicts with string keys. A string may contain line breaks as they are,
+which models write though Python does not allow them. A list with anything else in it (a variable, an operator, a
+positional argument) is text as a whole. So nothing is emitted before the list has ended, and one list has at most
+`max_argument_bytes`.
 
-The list is read by a grammar and never evaluated: it takes keyword arguments whose values are literals, namely strings,
-numbers as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. A
-string may contain line breaks as they are, which models write though Python does not allow them. A list
-with anything else in it (a variable, an operator, a positional argument) is text as a whole. So nothing is emitted
-before the list has ended, and one list has at most `max_argument_bytes`.
-
-Reads the calls of Gemma 4 and FunctionGemma, whose arguments are literals of their own: bare keys, raw strings.
+**Literals** of Gemma 4 and FunctionGemma: bare keys, raw strings.
 
     Gemma 4         <|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:3,l:[true],o:{k:<|"|>v<|"|>}}<tool_call|>
     FunctionGemma   <start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>
@@ -204,7 +202,7 @@ def _objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[
         yield from reader.spaces()
 
 
-# -- objects -----------------------------------------------------------------------------------------------------------
+# -- call objects ------------------------------------------------------------------------------------------------------
 
 
 _NAMES = frozenset({"name", "function", "tool_name"})
@@ -370,7 +368,7 @@ def keyed_objects(reader: Reader, calls: CallWriter, *, close: str | None, known
         yield from reader.then(close)
 
 
-# -- pythonic ----------------------------------------------------------------------------------------------------------
+# -- Python ------------------------------------------------------------------------------------------------------------
 
 
 PYTHONIC_MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
@@ -643,7 +641,7 @@ class _List:
             raise NotACall
 
 
-# -- literals ----------------------------------------------------------------------------------------------------------
+# -- literals of the model's own ---------------------------------------------------------------------------------------
 
 
 _MAX_KEY = 256  # characters of a key

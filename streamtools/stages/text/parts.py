@@ -1,16 +1,16 @@
-"""Splits a text into parts: the base of the stages that read text, and the stage for reasoning between tags.
+"""Splits a text into parts: the base of the stages that read text, the stage for reasoning, the form of a dialect.
 
     Let me see. <think>17 is prime.</think>Yes.   →   text "Let me see. ", reasoning "17 is prime.", text "Yes."
 
 A wire emits a text as ``TextStart TextDelta* TextEnd``. Where a stage takes something out of its middle, the text
 before it is a part of its own, and so is the text after it. Text without anything to take out passes unchanged.
 
+A `TextDialect` describes how a family of models writes calls: its markers, and the parsers that read from them.
+
 Theory of operation of `SplitThink`. Outside a block the first opening tag is looked for, inside it its own closing tag:
 blocks do not nest, and a tag of another kind inside is reasoning. Only text that may still become a tag is held back. A
 closing tag outside a block is text. A block that is never closed is reasoning to the end, with the warning
 ``unclosed_think``: the model was cut while it thought, and its thoughts must not turn into an answer.
-
-Describes the way in which a family of models writes calls: its markers, and the parsers that read from them.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
     return tag
 
 
-# -- dialect -----------------------------------------------------------------------------------------------------------
+# -- the form of a dialect of calls ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,9 @@ text is ever read twice: time is linear, however the text is cut.
 While a parser has not announced a call, all that it has read is kept (`hold`), since it may turn out to be text. The
 parser bounds the size of the kept text, character by character, so that the outcome does not depend on the cuts.
 
-Finds where a JSON value ends, while its text comes in pieces. Nothing else of it is checked.
-
-The brackets outside of strings are counted, and a backslash there breaks the value. So the text of a value can be given
-out as it comes, and each character is looked at once.
+`Extent` finds where a JSON value ends, and checks nothing else of it. The brackets outside of strings are counted, and
+a backslash there breaks the value. So the text of a value can be given out as it comes, and each character is looked at
+once.
 """
 
 from __future__ import annotations
@@ -397,7 +396,7 @@ def _begins_line(text: str, at: int) -> bool | None:
     return text[at - 1] == "\n" if at else None
 
 
-# -- extent ------------------------------------------------------------------------------------------------------------
+# -- the end of a JSON value -------------------------------------------------------------------------------------------
 
 
 _search_mark = re.compile(r'["\\{}\[\]]').search

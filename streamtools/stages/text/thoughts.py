@@ -1,10 +1,6 @@
-"""Keeps the last thought of a response, in case it was never closed and contains the call that the model wanted.
+"""Reads the thoughts of models that mark or channel them, and the call in a last thought that was never closed.
 
-Some models call a tool without closing their thought. While a closing tag may come, all is reasoning: a draft in a
-thought must not run. Only when the response has ended well, inside a thought and with neither text nor a call behind
-it, are the calls at its very end no drafts.
-
-Reads the channels of models that write each message in one: thoughts, text, calls.
+**Channels.** Some models write each message in one: thoughts, text, calls.
 
     gpt-oss   <|channel|>analysis<|message|>Let me see.<|end|><|start|>assistant<|channel|>commentary
               to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}<|call|>
@@ -15,6 +11,10 @@ Reads the channels of models that write each message in one: thoughts, text, cal
 The markers around text are dropped, and a thought is reasoning up to the marker that ends it or begins another message.
 A message begins with a header, which says its recipient and its channel; a header that never ends is text. The marker
 that ends a call of gpt-oss also ends the response, where most servers leave it out: such a call ends with the response.
+
+**The last thought.** Some models call a tool without closing their thought. While a closing tag may come, all is
+reasoning: a draft in a thought must not run. Only when the response has ended well, inside a thought and with neither
+text nor a call behind it, are the calls at its very end no drafts. So the last thought is kept until then.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Thought:
         return self._warned or "field" in state or (isinstance(inline, str) and _CLOSING_TAG not in inline)
 
 
-# -- channels ----------------------------------------------------------------------------------------------------------
+# -- messages in channels ----------------------------------------------------------------------------------------------
 
 
 _MAX_HEADER = 256  # characters of a header; recipient and channel take fewer than a hundred
