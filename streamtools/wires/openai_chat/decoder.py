@@ -70,7 +70,8 @@ class OpenAIChatDecoder(WireDecoder):
     @property
     @override
     def needs_each(self) -> bool:
-        return self._think is not None or self.loose or self.done  # the text may contain a closing tag
+        # Inside a leading block its end may come; before any text, reasoning has a field of its own.
+        return (self._think is not None and self._think.state != "undecided") or self.loose or self.done
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one chunk."""
