@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from .content import Caller
@@ -75,6 +75,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_set = object.__setattr__
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(field,))
@@ -429,10 +430,19 @@ class Observation(CausedEvent):
     still_running: bool = field(default=False, kw_only=True)
     """True if a sync tool that was given up goes on in its thread: Python cannot stop it."""
 
+    if not TYPE_CHECKING:  # checkers derive it from the fields; the generated one would pass the guard for each field
+
+        def __init__(self, **given: object) -> None:
+            values = _OBSERVED | given
+            if values.keys() != _OBSERVATION_FIELDS:
+                raise TypeError(f"expected call_id, tool_name, outcome and other fields alone, got {', '.join(given)}")
+            for name, value in values.items():
+                _set(self, name, value)
+
     def __setattr__(self, name: str, value: object) -> None:
-        if hasattr(self, name):  # each field is set once, by __init__; the pipeline stamps past this guard
+        if hasattr(self, name):  # each field is set once, by pickle; __init__ and the pipeline go past this guard
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        object.__setattr__(self, name, value)
+        _set(self, name, value)
 
     def report(self, *, values: bool = False) -> str:
         """Returns the call record in readable lines: the eight that every tool call should leave, then the other facts.
@@ -507,6 +517,8 @@ class _OnDemand:
         self._slot.__set__(owner, text)
 
 
+_OBSERVATION_FIELDS = {one.name for one in fields(Observation)}
+_OBSERVED = {one.name: one.default for one in fields(Observation) if one.default is not MISSING}
 Observation.model_content = _OnDemand(Observation.model_content)  # type: ignore[assignment]
 
 

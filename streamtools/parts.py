@@ -40,6 +40,7 @@ __all__ = [
     "Wait",
     "WaitFacts",
     "WaitReason",
+    "changed",
 ]
 
 Tone: TypeAlias = Literal["good", "bad", "held", "mute", "odd", "live"]
@@ -434,6 +435,17 @@ class ToolCall:
     def local_name(self) -> str:
         """The name inside the namespace; `name` itself where there is none."""
         return self.name if self.namespace is None else self.name.removeprefix(f"{self.namespace}.")
+
+
+def changed(call: ToolCall, **values: Any) -> ToolCall:
+    """Returns a call with other values: `dataclasses.replace` in half the time, since each call is copied twice."""
+    made = object.__new__(ToolCall)
+    for name in _FIELDS_OF_A_CALL:
+        object.__setattr__(made, name, values[name] if name in values else getattr(call, name))
+    return made
+
+
+_FIELDS_OF_A_CALL = tuple(one.name for one in fields(ToolCall))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class SurrogateJoiner:
     def finish(self) -> str:
         """Ends the text; returns the replacement of a half that still waits, or nothing."""
         held, self._held = self._held, ""
-        return self._well_formed(held)
+        return self._well_formed(held) if held else ""
 
     def _well_formed(self, text: str) -> str:
         joined = well_formed(text)

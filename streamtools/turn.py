@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal
 
 from .display import ALWAYS, shown_by
@@ -31,11 +32,13 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .parts import Finish, Part, ResumePoint, ToolCall, Usage
+from .parts import Finish, Part, ResumePoint, ToolCall, Usage, changed
 from .text import known_names
 from .wires import Wire, find, is_known, names
 
 __all__ = ["Turn", "TurnBuilder"]
+
+_INDEX = attrgetter("index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +205,7 @@ class TurnBuilder:
         self._output: OutputEnd | None = None
         self._parts: list[Part | _OpenPart] = []
         self._open: dict[str, _OpenPart] = {}
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, ToolCall | ToolCallStart] = {}  # a start until its call has ended
         self.add_text: Callable[[str], None] = self._first_text
         """Takes a delta of text, as `add` takes a `TextDelta`, at the price of a list's append."""
         self.add_reasoning: Callable[[str], None] = self._first_reasoning
@@ -227,8 +230,9 @@ class TurnBuilder:
     def build(self) -> Turn:
         """Returns the turn so far, in time linear in its size."""
         start, end, wire = self._start, self._end, self.wire
-        in_order = sorted(self._calls.values(), key=lambda call: call.index)  # a call may be announced late
-        calls = tuple(self._dispatchable(call) for call in in_order)
+        may_run = end is not None and end.ended_well
+        in_order = sorted(self._calls.values(), key=_INDEX)  # a call may be announced late
+        calls = tuple([_so_far(call, may_run) for call in in_order])
         return Turn(
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
@@ -247,19 +251,19 @@ class TurnBuilder:
             output_problem=self._output.problem if self._output else None,
             warnings=tuple(self._warnings.values()),
             left_alone=self._left_alone,
-            observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),
+            observations=tuple([self._observations[c.call_id] for c in calls if c.call_id in self._observations]),
         )
 
     def _ordered_parts(self, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
         """Returns the parts in the order in which they began, with the calls among them in call order."""
-        ids = iter(call.call_id for call in calls)
-        parts = (part.close() if isinstance(part, _OpenPart) else part for part in self._parts)
-        return tuple(replace(part, call_id=next(ids)) if part.kind == "call" else part for part in parts)
-
-    def _dispatchable(self, call: ToolCall) -> ToolCall:
-        end = self._end
-        wanted = end is not None and end.ended_well and call.status == "ready" and call.kind != "server"
-        return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
+        in_order, parts = iter(calls), list[Part]()
+        for part in self._parts:
+            if isinstance(part, _OpenPart):
+                part = part.close()
+            elif part.kind == "call" and (call := next(in_order)).call_id != part.call_id:
+                part = replace(part, call_id=call.call_id)
+            parts.append(part)
+        return tuple(parts)
 
     # -- one method per event that matters --
 
@@ -305,14 +309,7 @@ class TurnBuilder:
         if event.call_id in self._calls:
             return
         self._parts.append(Part(kind="call", call_id=event.call_id))
-        self._calls[event.call_id] = ToolCall(
-            call_id=event.call_id,
-            name=event.name,
-            call_id_synthesized=event.call_id_synthesized,
-            kind=event.kind,
-            index=event.index,
-            problem="incomplete_json",
-        )
+        self._calls[event.call_id] = event
 
     def _call_end(self, event: ToolCallEnd) -> None:
         self._calls[event.call.call_id] = event.call
@@ -347,6 +344,21 @@ class TurnBuilder:
             part.provider_state = end.provider_state
             if end.whole is not None:
                 part.deltas = [end.whole]
+
+
+def _so_far(call: ToolCall | ToolCallStart, may_run: bool) -> ToolCall:
+    """Returns a call as it is now, marked if it may run in a turn whose calls may."""
+    if isinstance(call, ToolCallStart):
+        return ToolCall(
+            call_id=call.call_id,
+            name=call.name,
+            call_id_synthesized=call.call_id_synthesized,
+            kind=call.kind,
+            index=call.index,
+            problem="incomplete_json",
+        )
+    wanted = may_run and call.status == "ready" and call.kind != "server"
+    return call if call.dispatchable is wanted else changed(call, dispatchable=wanted)
 
 
 class _OpenPart:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from dataclasses import FrozenInstanceError, fields, is_dataclass
-from typing import get_args
+import pickle
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from typing import Any, get_args
 
 import pytest
 from streams import anthropic, chat
@@ -100,6 +102,18 @@ def test_an_observation_cannot_be_changed() -> None:
         observation.outcome = "failed"  # type: ignore[misc]
     assert "secret" not in repr(observation)
     assert "secret" not in observation.report()
+    for loaded in (pickle.loads(pickle.dumps(observation)), copy.copy(observation), replace(observation, seq=-1)):
+        assert loaded == observation
+        with pytest.raises(FrozenInstanceError):
+            loaded.outcome = "failed"  # type: ignore[misc]
+
+
+def test_an_observation_is_made_of_its_own_fields_alone() -> None:
+    make: Any = Observation
+    whole = {"call_id": "a", "tool_name": "f", "outcome": "ok"}
+    for given in ({**whole, "color": "red"}, {"call_id": "a", "tool_name": "f"}, {}):
+        with pytest.raises(TypeError, match="expected call_id, tool_name, outcome"):
+            make(**given)
 
 
 @pytest.mark.parametrize("outcome", get_args(Outcome))

@@ -50,21 +50,15 @@ class Body:
         self._kept = _HEAD_BYTES
         self.gave_up = False
         """True if no further bytes are read as payloads."""
+        self.is_lines = False
+        """True if the body is JSON lines, or a JSON object."""
+        self.is_array = False
+        """True if the body is a JSON array."""
 
     @property
     def began(self) -> bool:
         """True once some bytes came."""
         return self._framing is not None or bool(self._head)
-
-    @property
-    def is_lines(self) -> bool:
-        """True if the body is JSON lines, or a JSON object."""
-        return self._framing is not None and self._framing.name == "ndjson"
-
-    @property
-    def is_array(self) -> bool:
-        """True if the body is a JSON array."""
-        return self._framing is not None and self._framing.name == "json_array"
 
     def settle(self) -> None:
         """Stops keeping the head, since a payload came out."""
@@ -93,6 +87,7 @@ class Body:
         if framing is None:
             return ()
         self._framing = framing
+        self.is_lines, self.is_array = framing.name == "ndjson", framing.name == "json_array"
         begin = bytes(self._head)
         if self.is_lines and begin.removeprefix(_BOM).lstrip()[:1] == b"{":  # it may be a whole answer
             self._kept = limits.max_event_bytes
@@ -212,9 +207,10 @@ def rewritten(payload: Mapping[str, Any], wire: Wire | None) -> list[dict[str, A
 
 def payloads_of(answer: Mapping[str, Any], wire: Wire | None) -> list[dict[str, Any]] | None:
     """Returns a whole answer of the wire, or of any, as payloads; None if this is none."""
-    wires = answering(answer) if wire is None else (wire,)
-    made = (wire.whole(answer) for wire in wires if wire.whole is not None)
-    return next((payloads for payloads in made if payloads is not None), None)
+    for asked in answering(answer) if wire is None else (wire,):
+        if asked.whole is not None and (payloads := asked.whole(answer)) is not None:
+            return payloads
+    return None
 
 
 def as_items(given: Any, wire: Wire | str | None) -> Any:

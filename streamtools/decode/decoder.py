@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamDecoder"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
+_LONG_STREAK = 4  # pieces in a row before anything is learned from them
 _KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on any wire
 
 
@@ -85,6 +86,7 @@ class StreamDecoder:
         self._add_arguments: Callable[[Any], Event | None] = _nothing  # takes a piece of the call's arguments
         self._last_plain: dict[str, Any] | None = None  # the last payload that was decoded so
         self._is_direct = False  # no stage wants the events of pieces
+        self._streak = 0  # payloads in a row that gave one piece each
         self._size, self._max_size = 0, limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
         self._is_answer = False  # the payloads are those of a whole answer
@@ -374,16 +376,19 @@ class StreamDecoder:
             wire = self._detect(payload, raw, out)
             if wire is None:
                 return
-        self._leave_plain(wire)
+        if self._last_plain is not None:
+            self._leave_plain(wire)
         wire.raw = raw
         if self._loose and not wire.loose:
             wire.be_loose()
         events = wire.feed(payload)
-        self._pass_on(wire, events, out)
+        self.chain.feed_all(events, out)
+        self.done = self.done or wire.done
         wire.forget()
         if len(events) == 1 and not wire.needs_each and self.chain.deferred is None:
             self._learn_plain(wire, payload, events[0])
         else:
+            self._streak = 0
             self._plain.forget()
 
     def _leave_plain(self, wire: WireDecoder) -> None:
@@ -394,9 +399,13 @@ class StreamDecoder:
             self._last_plain = None
 
     def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], event: Event) -> None:
-        """Learns how the payloads look that give nothing but events like this one."""
+        """Learns how the payloads look that give nothing but events like this one; not from the first of them, since
+        the arguments of most calls are over before that pays."""
+        self._streak += 1
+        if self._streak < _LONG_STREAK:
+            return
         if isinstance(event, ToolCallFragment):
-            grow = self.chain.grower(event)
+            grow = None if event.name else self.chain.grower(event)
             if grow is not None:
                 if self._plain.learn(payload, event.arguments):
                     self._part, self._add_arguments, self._is_direct = None, grow, True
@@ -405,6 +414,7 @@ class StreamDecoder:
             if self._plain.learn(payload, event.text):
                 self._part, self._is_direct = wire.part, self.chain.passes(type(event))
             return
+        self._streak = 0
         self._plain.forget()
 
     def _see(self) -> None:
@@ -468,7 +478,9 @@ class StreamDecoder:
 
     def _read_answer(self, out: list[Event]) -> None:
         """Reads a body that was no stream, if it is a whole answer."""
-        answer = None if self._seen else self._body.as_json
+        if self._seen:
+            return
+        answer = self._body.as_json
         payloads = payloads_of(answer, self.record) if isinstance(answer, dict) else None
         try:
             self._take_answer(payloads or [], out)

@@ -108,7 +108,7 @@ class Resolution:
 
 
 def is_gated(call: Call) -> bool:
-    """Returns whether the call waits for an approval.
+    """Returns whether the call waits for an approval, by its tool's own predicate.
 
     Raises:
         ToolFailed: the tool's own predicate raised, or did not return a bool.

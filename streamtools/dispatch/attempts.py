@@ -73,6 +73,8 @@ class Attempts:
     happened: Happened
     due: Callable[[Call, CancelScope, float], bool]
     """Cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time."""
+    new_scope: Callable[[], CancelScope] = CancelScope
+    """Makes a scope: the event loop's own type once that is known, since finding the loop costs as much as a scope."""
 
     async def run(self, call: Call) -> None:
         """Runs a call that has its place, again after a failure if its tool may be retried, and notes its ending."""
@@ -93,7 +95,7 @@ class Attempts:
             tries += 1
             attempt, began = _Attempt(self, call, tool), time.monotonic()
             ending: Ending | None = None
-            with _scope(call) as scope:
+            with self._scope(call) as scope:
                 ending = await attempt.run(scope)
             call.due = math.inf
             if call.timer is not None:
@@ -107,8 +109,16 @@ class Attempts:
             self.happened(call, "again")
             delay_s = min(tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS), _LONGEST_DELAY_S)
             call.failed_attempts += (_failed(ending, tries, began, delay_s),)
-            with _scope(call):
+            with self._scope(call):
                 await anyio.sleep(delay_s)
+
+    def _scope(self, call: Call) -> CancelScope:
+        """Returns a scope for work on a call: the call's own, unless its middleware has that."""
+        scope = self.new_scope()
+        self.new_scope = type(scope)
+        if not call.is_wrapped:
+            call.scope = scope
+        return scope
 
     async def ended(self, call: Call, value: Any) -> Ending:
         """Returns the ending of a call for which this value was found without running it here."""
@@ -165,8 +175,21 @@ class _Attempt:
     """The id of the task that an attempt elsewhere is run by."""
 
     def __post_init__(self) -> None:
-        self.executor = self.attempts.options.executors.get(self.tool.name)
-        self.invocation = self._invoked()
+        host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
+        self.executor = options.executors.get(tool.name)
+        travels = self.executor is not None or options.store is not None
+        self.invocation = Invocation(
+            tool=tool.name,
+            arguments=self.attempts.arguments(call) if travels else {},
+            key=call.key,
+            effect=tool.effect,
+            attempt=call.attempts + 1,
+            call_id=call.call.call_id,
+            run_id=host.run_id,
+            step=host.number,
+            has_context=options.context is not None,
+            context=options.context,
+        )
 
     async def run(self, scope: CancelScope) -> Ending:
         """Runs the attempt within this scope, and returns its ending."""
@@ -290,23 +313,6 @@ class _Attempt:
         most = attempts.limits.max_abandoned_threads
         return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late, waits)
 
-    def _invoked(self) -> Invocation:
-        """Returns the call as plain values: the model's arguments, as the tool takes them."""
-        host, attempts = self.attempts.host, self.attempts
-        travels = self.executor is not None or attempts.options.store is not None
-        return Invocation(
-            tool=self.tool.name,
-            arguments=attempts.arguments(self.call) if travels else {},
-            key=self.call.key,
-            effect=self.tool.effect,
-            attempt=self.call.attempts + 1,
-            call_id=self.call.call.call_id,
-            run_id=host.run_id,
-            step=host.number,
-            has_context=attempts.options.context is not None,
-            context=attempts.options.context,
-        )
-
     def _blocked(self, seconds: float) -> None:
         if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
             return
@@ -337,14 +343,6 @@ def _failed(ending: Ending, number: int, began: float, delay_s: float) -> Failed
     error = ending.error
     kind = OUTCOMES[ending.outcome].error_type or class_name((error and error.__cause__) or error)
     return FailedAttempt(number, began, time.monotonic(), kind, delay_s)
-
-
-def _scope(call: Call) -> CancelScope:
-    """Returns a scope for work on a call: the call's own, unless its middleware has that."""
-    scope = CancelScope()
-    if not call.is_wrapped:
-        call.scope = scope
-    return scope
 
 
 async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report: Emit) -> Any:

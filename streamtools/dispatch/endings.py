@@ -43,7 +43,7 @@ from .results import AsRead, any_content, bounded, checked_content, is_small, no
 from .states import Call, Ending, RunCounts
 
 __all__ = [
-    "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key", "repeated", "skipped",
+    "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key", "skipped",
     "try_again", "undecided", "unknown_tool", "unstarted",
 ]  # fmt: skip
 
@@ -127,14 +127,6 @@ def wrong_caller(tool: Tool, call: ToolCall) -> Ending | None:
     return Ending("denied", CallDenied(f"not run: {tool.name} is for calls by {only}, not by {names[call.caller]}"))
 
 
-def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None:
-    """Counts a call; returns a refusal if it was made too often with the same arguments."""
-    most = limits.max_repeated_calls
-    if most is None or counts.call(call.name, call.arguments, call.arguments_text) <= most:
-        return None
-    return Ending("denied", CallRepeated(call.name, most))
-
-
 def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
     """Returns the hint to add to an error's own words, which tells the model what to do next.
 
@@ -194,7 +186,7 @@ class ValueEndings:
         given = isinstance(value, ToolResult)
         if given and not self.tool.checks_results:
             return self._given(value, self.limits)
-        if self._is_written_later():
+        if self.any_value and self.call.claim is None and not self.tool.checks_results:  # written when it is read
             return Ending("ok", value=value, content=partial(any_content, value, self.limits.max_result_bytes))
         if is_small(value.value if given else value):
             with suppress(TakesLong):
@@ -208,16 +200,12 @@ class ValueEndings:
             self.call.left_running |= thread.give_up()
         return ending
 
-    def _is_written_later(self) -> bool:
-        """Returns whether nobody needs the value as text before somebody reads it."""
-        return self.any_value and self.call.claim is None and not self.tool.checks_results
-
     def _checked(self, value: Any, *, quick: bool = False) -> Ending:
         """Returns the ending of a call that returned this value, if that fits the output schema which its tool
         declares."""
         given = isinstance(value, ToolResult)
         if not self.tool.checks_results or (given and value.is_error):
-            return self._given(value, self.limits) if given else self._valued(value)
+            return self._given(value, self.limits) if given else self._valued(value, known_small=quick)
         plain = value.value if given else value
         try:
             content, cut = checked_content(self.tool, plain, self.limits, quick=quick)
@@ -227,9 +215,9 @@ class ValueEndings:
             return self._given(value, self.limits)
         return Ending("ok", value=value, content=content, cut=cut)
 
-    def _valued(self, value: Any) -> Ending:
+    def _valued(self, value: Any, *, known_small: bool = False) -> Ending:
         try:
-            content, cut = value_content(value, self.limits.max_result_bytes)
+            content, cut = value_content(value, self.limits.max_result_bytes, known_small=known_small)
         except ToolFailed as error:
             if not self.any_value:
                 return Ending("failed", error)

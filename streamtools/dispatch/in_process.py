@@ -77,8 +77,8 @@ async def run_here(
     threads are busy; `late` is called in the thread when one that was given up ends, `waits` before the call waits for
     a thread."""
     if tool.is_async:
-        seconds = await begin()
-        return await _within(seconds, _Body(tool, bound, call, emit).value())
+        seconds, body = await begin(), _Body(tool, bound, call, emit)
+        return await (body.value() if seconds == math.inf else _within(seconds, body.value()))
     if waits is not None and places.threads.available_tokens <= 0:
         waits()
     async with places.threads:

@@ -25,17 +25,14 @@ from .endings import cancelled, failure
 from .in_process import judged
 from .states import Call, Ending
 
-__all__ = ["run_call"]
+__all__ = ["run_inside"]
 
 
-async def run_call(attempts: Attempts, call: Call) -> None:
-    """Runs a call that has its place, inside its middleware if there is any, and notes its ending."""
+async def run_inside(attempts: Attempts, call: Call) -> None:
+    """Runs a call that has its place inside its middleware, of which there is some, and notes its ending."""
     tool, _ = call.ready
     around = attempts.options.around if tool.around is None else (*attempts.options.around, tool.around)
-    if around:
-        await _Wrapped(attempts, call, around).run()
-    else:
-        await attempts.run(call)
+    await _Wrapped(attempts, call, around).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -139,9 +136,9 @@ class _Wrapped:
         if call.gated:
             raise LocalProtocolError(f"{call.label}: it was approved with the arguments that it has; deny it instead")
         plain: dict[str, Any] = from_json(as_json(tool.name, arguments))
-        call.bound = tool.validate(plain)
+        call.bind(tool.validate(plain))
         if call.conflict_key() != call.conflict:
-            call.bound = before
+            call.bind(before)
             raise LocalProtocolError(f"{call.label}: its other arguments have another conflict_key")
         call.refined = plain
         return replace(request, arguments=MappingProxyType(plain))

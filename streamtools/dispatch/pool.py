@@ -111,7 +111,8 @@ class CallPool:
 
     def release(self, job: Job) -> None:
         """Lets a call run when its turn comes."""
-        self._start(self._scheduler.release(job))
+        for released in self._scheduler.release(job):
+            self._starts.pop(released)()
 
     def holds_up(self, job: Job) -> WaitReason:
         """Returns what a call that was released waits for."""
@@ -120,11 +121,8 @@ class CallPool:
     def finish(self, job: Job) -> None:
         """Takes a call out of the order, since it is over or will never run, and starts those that may run now."""
         self._starts.pop(job, None)
-        self._start(self._scheduler.finish(job))
-
-    def _start(self, jobs: list[Job]) -> None:
-        for job in jobs:
-            self._starts.pop(job)()
+        for released in self._scheduler.finish(job):
+            self._starts.pop(released)()
 
 
 # -- the decision which jobs may run -----------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def _has_fields(value: Any) -> bool:
     return is_dataclass(value) or hasattr(type(value), "model_fields")
 
 
-def value_content(value: Any, max_bytes: int) -> tuple[str, bool]:
+def value_content(value: Any, max_bytes: int, *, known_small: bool = False) -> tuple[str, bool]:
     """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. Text beyond
     `max_bytes` of UTF-8 is cut, with a note; no more than that is ever written.
 
@@ -89,7 +89,7 @@ def value_content(value: Any, max_bytes: int) -> tuple[str, bool]:
     """
     if isinstance(value, str):
         return _text_content(value, max_bytes)
-    small = is_small(value)
+    small = known_small or is_small(value)
     written = _written(value, None if small else max_bytes)
     return _json_content(written, max_bytes, len(written) if small else None)
 

@@ -22,7 +22,7 @@ import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call", "Effect", "Ending", "Host", "Input", "Mention", "OPEN", "Row", "RunCounts", "State", "TRANSITIONS",
-    "advance", "begin_wait", "end_wait", "late_warning", "note_move", "reports_of",
+    "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move", "reports_of",
 ]  # fmt: skip
 
 
@@ -249,6 +249,7 @@ class Call:
     state: State = "announced"
     tool: Tool | None = None
     bound: Bound | None = None
+    ready: tuple[Tool, Bound] = field(init=False)  # both, once it was validated: only such a call is judged or run
     gated: bool = False  # it needs an approval
     asked: bool = False  # somebody was asked for that approval
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
@@ -279,12 +280,10 @@ class Call:
         """The call's name in messages: its tool, and its id, which may be any text."""
         return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
 
-    @property
-    def ready(self) -> tuple[Tool, Bound]:
-        """The tool and the arguments of a call that was validated."""
-        assert self.tool is not None, "only a ready call is judged, asked about or run"
-        assert self.bound is not None, "only a ready call is judged, asked about or run"
-        return self.tool, self.bound
+    def bind(self, bound: Bound) -> None:
+        """Gives the call of a known tool the arguments that it is to run with, which were validated."""
+        assert self.tool is not None, "only a call of a known tool is validated"
+        self.bound, self.ready = bound, (self.tool, bound)
 
     @property
     def fingerprint(self) -> str:
@@ -413,14 +412,14 @@ def _written(value: Any) -> bytes:
 # -- the waits of a call before it runs --------------------------------------------------------------------------------
 
 
-_REASONS: dict[str, WaitReason] = {facts.state: reason for reason, facts in WAITS.items() if facts.state is not None}
+WAITED_IN: dict[str, WaitReason] = {facts.state: reason for reason, facts in WAITS.items() if facts.state is not None}
+"""The states in which a call waits, each with what for."""
 
 
 def note_move(call: Call, *, by_hand: bool) -> None:
     """Ends the wait that a move has ended, and begins that of the new state."""
-    if call.waiting is not None:
-        end_wait(call)
-    reason = _REASONS.get(call.state)
+    end_wait(call)
+    reason = WAITED_IN.get(call.state)
     if reason is not None:
         begin_wait(call, "caller" if by_hand and reason == "turn_end" else reason)
 

@@ -23,7 +23,7 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
-from ..errors import ApprovalPending, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
+from ..errors import ApprovalPending, CallRepeated, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
 from ..event_loop import ring
 from ..events import (
     ApprovalRequested,
@@ -41,15 +41,15 @@ from ..events import (
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
 from ..tools import Tool, Toolset
-from ..tools.context import call_key
+from ..tools.context import key_prefix
 from . import approval, endings
 from .approval import Approver, Resolution
 from .attempts import Attempts
-from .middleware import run_call
+from .middleware import run_inside
 from .options import LEAVES_CALLS, DispatchOptions
 from .pool import CallPool, Job
 from .results import encode_error, error_content
-from .states import OPEN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
+from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
 from .timers import Timer
 
 __all__ = ["At", "Calls", "Moves", "Start"]
@@ -114,7 +114,7 @@ class Moves:
         input brings one."""
         was, effects = call.state, advance(call, happened)
         state, before = call.state, self._told
-        if was != state:
+        if was != state and (call.waiting is not None or state in WAITED_IN):
             note_move(call, by_hand=self._by_hand)
         self._told = told
         try:
@@ -128,6 +128,8 @@ class Moves:
     def move_all(self, happened: Input, calls: Collection[Call], reason: str | None = None) -> None:
         """Moves several calls. Those that will never run leave the order first, the youngest before the older ones, so
         that none takes the place of another."""
+        if not calls:
+            return
         live = [call for call in calls if call.state != "observed"]
         for call in reversed(live):
             if call.state in ("held", "queued"):
@@ -205,12 +207,16 @@ class Moves:
             try:
                 call.tasks -= 1
             finally:
-                self._ended_something()
+                if self._idle is not None:
+                    self._ended_something()
 
     async def _run(self, call: Call) -> None:
         """Runs a call to its observation."""
         try:
-            await run_call(self._attempts, call)
+            if self.options.around or call.ready[0].around is not None:
+                await run_inside(self._attempts, call)
+            else:
+                await self._attempts.run(call)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
             failed = ToolFailed(encode_error(call.ready[0].name, error)["text"])
             failed.__cause__ = error
@@ -346,7 +352,8 @@ class Moves:
         # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
         if not call.tasks:
             self._leave(call)
-        self._ended_something()
+        if self._idle is not None:
+            self._ended_something()
         if seen.error is not None:
             from .developer_log import log_failure
 
@@ -393,7 +400,7 @@ class Calls:
         self._tools = tools
         self._limits, self._options, self._host = moves.limits, moves.options, moves.host
         self._by_hand = moves.options.policy == "manual"
-        self._response_id: str | None = None
+        self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._told: anyio.Event | None = None
 
     def on_event(self, event: Event) -> None:
@@ -402,7 +409,7 @@ class Calls:
             if event.kind != "server":
                 self._announced(event)
         elif isinstance(event, StreamStart):
-            self._response_id = event.response_id
+            self._key_prefix = key_prefix(self._host.run_id, self._host.number, event.response_id)
         elif isinstance(event, ToolCallEnd):
             self._ended(event)
         elif isinstance(event, ToolCallValidated):
@@ -480,15 +487,16 @@ class Calls:
         if event.call_id not in self._moves.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
-            own = call_key(self._host.run_id, self._host.number, self._response_id, event.call_id)
-            announced = self._moves.calls[event.call_id] = Call(call, own if key is None else key)
-            if self._leaves(event.name):
+            if key is None:
+                if self._key_prefix is None:  # nobody has passed a start on
+                    self._key_prefix = key_prefix(self._host.run_id, self._host.number, None)
+                key = self._key_prefix + event.call_id
+            announced = self._moves.calls[event.call_id] = Call(call, key)
+            if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
                 self._moves.move(announced, "leave_alone")
 
     def _leaves(self, name: str) -> bool:
-        """Returns whether calls of this name are somebody else's to run."""
-        if self._options.policy not in LEAVES_CALLS:
-            return False
+        """Returns whether calls of this name are somebody else's to run, where the policy leaves some to others."""
         tool = self._tools.get(name) if self._options.policy == "pure" else None
         return tool is None or tool.effect != "pure" or tool.needs_approval is not False
 
@@ -515,7 +523,9 @@ class Calls:
         call = self._moves.calls.get(event.call.call_id)
         if call is None or call.state != "ended" or call.tool is None:
             return
-        call.call, call.bound = event.call, event.invocation
+        call.call = event.call
+        if event.invocation is not None:
+            call.bind(event.invocation)
         if self._moves.stopped or (self._moves.end is not None and not self._may_start()):
             # Nothing may start any more. While the stream goes on, a stopped call of a resumed turn is held: the turn's
             # end decides whether it stays suspended, and until then an observation could only be `skipped`.
@@ -540,7 +550,8 @@ class Calls:
 
     def _may_start(self) -> bool:
         """Returns whether the turn has ended well, and nothing has stopped its calls."""
-        return self._moves.stopped is None and endings.ended_well(self._moves.end)
+        end = self._moves.end
+        return end is not None and self._moves.stopped is None and end.ended_well
 
     def _held_by_effect(self, tool: Tool) -> bool:
         policy = self._options.policy
@@ -549,41 +560,46 @@ class Calls:
     def _accept(self, call: Call) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
         too often, or the tool's own functions fail."""
-        refused = endings.wrong_caller(call.ready[0], call.call) or self._repeated(call)
+        tool, _ = call.ready
+        refused = endings.wrong_caller(tool, call.call) or self._repeated(call)
         if refused is None:
             try:
-                call.gated = bool(self._options.resumed) or approval.is_gated(call)
+                gate = True if self._options.resumed else tool.needs_approval
+                call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
             except ToolFailed as error:
                 refused = Ending("failed", error)
-        refused = refused or self._find_key(call)
+        if refused is None and tool.conflict_key is not None:
+            refused = self._find_key(call, tool.name)
         if refused is not None:
             self._refuse(call, refused)
         return refused is None
 
-    def _find_key(self, call: Call) -> Ending | None:
+    def _find_key(self, call: Call, tool: str) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
-        tool, _ = call.ready
-        if tool.conflict_key is None:
-            return None
         try:
             call.conflict = call.conflict_key()
             hash(call.conflict)
         except Exception as error:
-            return endings.no_key(tool.name, error)
+            return endings.no_key(tool, error)
         return None
 
     def _repeated(self, call: Call) -> Ending | None:
-        if self._options.resumed or not self._options.counts_repeated:
+        """Counts a call; returns a refusal if it was made too often with the same arguments."""
+        most, said = self._limits.max_repeated_calls, call.call
+        if most is None or self._options.resumed or not self._options.counts_repeated:
             return None  # a resumed call was counted before
-        return endings.repeated(call.call, self._host.counts, self._limits)
+        if self._host.counts.call(said.name, said.arguments, said.arguments_text) <= most:
+            return None
+        return Ending("denied", CallRepeated(said.name, most))
 
     def _refuse(self, call: Call, ending: Ending) -> None:
         self._moves.move(call, "refused", ending)
 
     def _go(self, call: Call) -> None:
         """Asks for approval if needed, else queues the call."""
-        if not call.gated and self._held_by_effect(call.ready[0]) and self._moves.end is not None:
-            call.causes = (self._moves.end.seq,)
+        end = self._moves.end
+        if end is not None and not call.gated and self._held_by_effect(call.ready[0]):
+            call.causes = (end.seq,)
         self._moves.move(call, "ask" if call.gated else "queue")
 
     # -- approval --

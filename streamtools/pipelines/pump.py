@@ -245,9 +245,10 @@ class Pump:
 
     def _last_events(self) -> list[Event]:
         """Returns the decoder's last events, when nothing more comes."""
+        error = self.stream_error()
         if self._facts is not None:
-            self._step.tell("end_stream", self.stream_error())
-        return self._noted(self._decoder.finish(self.stream_error()))
+            self._step.tell("end_stream", error)
+        return self._noted(self._decoder.finish(error))
 
     def _noted(self, last: list[Event]) -> list[Event]:
         for event in last:

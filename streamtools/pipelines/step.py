@@ -220,7 +220,8 @@ class Step:
         return managers
 
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
-        callbacks: list[Callback] = [branch.put for branch in self._outbox.branches]  # before those that may emit
+        branches = self._outbox.branches
+        callbacks: list[Callback] = [branch.put for branch in branches] if branches else []  # before any that may emit
         for observer in tuple(self._observers):
             try:
                 wanted = observer.event_types
@@ -228,7 +229,9 @@ class Step:
                     callbacks.append(_guarded(observer, self._failures))
             except Exception as error:
                 self._failures.append((observer, error))
-        callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
+        for kinds, callback in self._listeners:
+            if kind in kinds:
+                callbacks.append(callback)
         route = self._routes[kind] = tuple(callbacks)
         if kind in _PLAIN and not route:
             self._plain.add(kind)

@@ -219,40 +219,33 @@ class Causality:
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
         """Gives an event its number, its step, its time and its causes; those that it has already stand first."""
-        causes = self._causes(event)
+        root: tuple[int, ...] = () if self._root is None else (self._root,)
+        causes = root
+        if (call_id := getattr(event, "call_id", None)) is not None:
+            latest = self._calls.get(call_id)
+            if latest is not None:
+                causes = (latest,)
+            elif self._said is not None:
+                causes = (*root, self._said)
+            self._calls[call_id] = seq
+            if isinstance(event, Observation):
+                self.observations.append(seq)
+        elif isinstance(event, (TextStart, ReasoningStart)):
+            self._parts[type(event)] = self._said = seq
+        elif isinstance(event, (TextEnd, ReasoningEnd)):
+            start = self._parts.get(_START_OF[type(event)])
+            causes = root if start is None else (start,)
+        elif isinstance(event, StreamEnd):
+            self._stream_end = seq
+        elif isinstance(event, StepEnd):
+            end = () if self._stream_end is None else (self._stream_end,)
+            causes = (*end, *self.observations) or root
+        elif isinstance(event, (StepStart, StreamStart)):
+            causes = self.before if isinstance(event, StepStart) else root
+            self._root = seq
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))
         _set(event, "seq", seq)
         _set(event, "step", step)
         _set(event, "time", time)
         _set(event, "causes", causes)
-        self._remember(event, seq)
-
-    def _causes(self, event: CausedEvent) -> tuple[int, ...]:
-        root = () if self._root is None else (self._root,)
-        if (call_id := getattr(event, "call_id", None)) is not None:
-            latest = self._calls.get(call_id)
-            if latest is not None:
-                return (latest,)
-            return root if self._said is None else (*root, self._said)
-        if isinstance(event, StepStart):
-            return self.before
-        if isinstance(event, (TextEnd, ReasoningEnd)):
-            start = self._parts.get(_START_OF[type(event)])
-            return root if start is None else (start,)
-        if isinstance(event, StepEnd):
-            end = () if self._stream_end is None else (self._stream_end,)
-            return (*end, *self.observations) or root
-        return root
-
-    def _remember(self, event: CausedEvent, seq: int) -> None:
-        if isinstance(event, (StepStart, StreamStart)):
-            self._root = seq
-        elif isinstance(event, (TextStart, ReasoningStart)):
-            self._parts[type(event)] = self._said = seq
-        elif isinstance(event, StreamEnd):
-            self._stream_end = seq
-        elif (call_id := getattr(event, "call_id", None)) is not None:
-            self._calls[call_id] = seq
-            if isinstance(event, Observation):
-                self.observations.append(seq)

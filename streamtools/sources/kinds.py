@@ -95,7 +95,10 @@ def kind_of(stream: Any) -> Kind | None:
         return Kind.AIOHTTP
     if hasattr(wrapped_by(stream), "__iter__") and not hasattr(wrapped_by(stream), "__aiter__"):
         return Kind.BLOCKING
-    return next((kind for name, kind in _ABILITIES if hasattr(stream, name)), None)
+    for name, kind in _ABILITIES:
+        if hasattr(stream, name):
+            return kind
+    return None
 
 
 def connection_of(stream: Any) -> Any | None:

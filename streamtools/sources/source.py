@@ -49,8 +49,9 @@ class Source:
     gives_frames = False
     """Texts are pieces of a body, cut anywhere."""
 
-    def __init__(self, stream: Any, limits: Limits = Limits()) -> None:
+    def __init__(self, stream: Any, limits: Limits = Limits(), kind: Kind | None = None) -> None:
         self._stream = stream
+        self._kind = kind  # as it was given: a response may be begun by others before it is read here
         self._limits = limits
         self._opened = AsyncExitStack()
         self._begun = False
@@ -65,7 +66,7 @@ class Source:
         """Begins to read; what comes is for `as_item`. Call it in the task that iterates."""
         self._begun = True
         stream = self._stream
-        kind = kind_of(stream)
+        kind = self._kind if self._kind is Kind.ASYNC else kind_of(stream)
         if kind is Kind.AWAITABLE:
             stream = as_items(answer_of(await stream), None)
             kind = _check(stream)
@@ -203,8 +204,7 @@ def open_source(stream: Any, limits: Limits = Limits()) -> Source:
     Raises:
         TypeError: this cannot be streamed; the message says what to pass instead.
     """
-    _check(stream)
-    return Source(stream, limits)
+    return Source(stream, limits, _check(stream))
 
 
 def _check(stream: Any) -> Kind:

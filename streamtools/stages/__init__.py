@@ -61,7 +61,7 @@ class Chain:
         self._stages = tuple(stages)
         # For each type of event: from each position on, the next stage that wants it. Filled as types are met, and
         # shared by all chains whose stages want the same.
-        self._handles = tuple(getattr(stage, "handles", None) for stage in self._stages)
+        self._handles = tuple([getattr(stage, "handles", None) for stage in self._stages])
         self._next = _shared_next(self._handles)
         self.deferred: Deferred | None = None
         """Work that has to be done, and its result given to `resume`, before anything else comes out; None if there is
@@ -88,13 +88,8 @@ class Chain:
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""
         out: list[Event] = []
-        self._push(event, 0, out)
+        self.feed_all((event,), out)
         return out
-
-    def feed_all(self, events: Iterable[Event], out: list[Event]) -> None:
-        """Takes several events; appends those that come out to `out`."""
-        for event in events:
-            self._push(event, 0, out)
 
     def finish(self) -> list[Event]:
         """Finishes each stage in turn; its remaining events go through the stages after it."""
@@ -123,7 +118,7 @@ class Chain:
             if event is None:
                 self._finish(position, out)
             else:
-                self._push(event, position, out)
+                self.feed_all((event,), out, position)
             if self.deferred is not None:
                 self._held.extend(held)
                 break
@@ -134,29 +129,29 @@ class Chain:
             return
         last = self._stages[position].finish()
         try:
-            for event in last:
-                self._push(event, position + 1, out)
+            self.feed_all(last, out, position + 1)
         except TypeError:
             self._check_iterable(last, position, "finish")
             raise
 
-    def _push(self, event: Event, position: int, out: list[Event]) -> None:
-        """Sends an event through the stages from `position` on. Recurses once per stage at most."""
-        if self.deferred is not None:
-            self._held.append((event, position))
-            return
-        kind = type(event)
-        wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
-        if wanted_by == len(self._stages):
-            out.append(event)
-        else:
+    def feed_all(self, events: Iterable[Event | Deferred], out: list[Event], position: int = 0) -> None:
+        """Takes several events, through the stages from `position` on; appends those that come out to `out`. Recurses
+        once per stage at most."""
+        for event in events:
+            if isinstance(event, Deferred):
+                self.deferred, self._resume_at = event, position
+                continue
+            if self.deferred is not None:
+                self._held.append((event, position))
+                continue
+            kind = type(event)
+            wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
+            if wanted_by == len(self._stages):
+                out.append(event)
+                continue
             fed = self._stages[wanted_by].feed(event)
             try:
-                for made in fed:
-                    if isinstance(made, Deferred):
-                        self.deferred, self._resume_at = made, wanted_by + 1
-                    else:
-                        self._push(made, wanted_by + 1, out)
+                self.feed_all(fed, out, wanted_by + 1)
             except TypeError:
                 self._check_iterable(fed, wanted_by, "feed")
                 raise
@@ -188,8 +183,11 @@ def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[E
     return {}
 
 
+_UNCHANGING = {frozenset, type(None)}
+
+
 def _shared_next(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
-    if all(kinds is None or type(kinds) is frozenset for kinds in handles):
+    if {type(kinds) for kinds in handles} <= _UNCHANGING:
         return _next_by(handles)
     return {}  # a collection that may change: the table of another chain need not fit
 
@@ -306,8 +304,8 @@ class StageList:
 
 def _made(entry: _Entry, stage: Stage) -> Stage:
     """Returns a stage that was just made; refuses an object that is none, by its name in the list."""
-    missing = [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]
-    if missing:
+    if not (callable(getattr(stage, "feed", None)) and callable(getattr(stage, "finish", None))):
+        missing = [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]
         lacking = " and no ".join(missing)
         raise TypeError(f"the stage {entry.name!r} was made as {type(stage).__name__}, which has no {lacking}")
     return stage

@@ -94,8 +94,18 @@ class Accumulate:
         """Returns a function that takes more arguments for the call of a fragment, as `feed` would take fragments like
         it, and returns their event; None if the call does not just grow. The function makes no event of anything but a
         text within the limits. It serves until the next `feed`."""
-        slot = self._growing(fragment)
+        if (
+            *(fragment.start, fragment.end, fragment.cut, fragment.name, fragment.problem, fragment.whole),
+            *(fragment.provider_state, fragment.namespace, fragment.caller),
+        ) != (False, False, False, None, None, None, None, None, None):
+            return None  # it says more
+        if fragment.index is not None:
+            slot = self._by_index.get(fragment.index)
+        else:
+            slot = self._slots[-1] if self._slots and not fragment.id else None
         if slot is None or slot.ended or slot.closed or slot.problem or not slot.announced or not slot.text_came:
+            return None
+        if fragment.id and self._by_id.get(fragment.id) is not slot:
             return None
         json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
@@ -114,19 +124,6 @@ class Accumulate:
             return ToolCallDelta(slot.call_id, text, shown, end)
 
         return grow
-
-    def _growing(self, fragment: ToolCallFragment) -> GrowingCall | None:
-        """Returns the call that a fragment has just been found to continue; None if the fragment says more."""
-        if (
-            *(fragment.start, fragment.end, fragment.cut, fragment.name, fragment.problem, fragment.whole),
-            *(fragment.provider_state, fragment.namespace, fragment.caller),
-        ) != (False, False, False, None, None, None, None, None, None):
-            return None
-        by_index = None if fragment.index is None else self._by_index.get(fragment.index)
-        if not fragment.id:
-            return by_index if fragment.index is not None else self._slots[-1] if self._slots else None
-        by_id = self._by_id.get(fragment.id)
-        return by_id if by_id is by_index else None
 
     def _stream_end(self, end: StreamEnd) -> None:
         ended_well = end.ended_well
@@ -181,8 +178,9 @@ class Accumulate:
             slot = self._begin(fragment)
         else:
             slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
-        if fragment.index is not None and self._may_remember(fragment.index):
-            self._by_index[fragment.index] = slot
+        index = fragment.index
+        if index is not None and self._by_index.get(index) is not slot and self._may_remember(index):
+            self._by_index[index] = slot
         return slot
 
     def _may_remember(self, label: int | str) -> bool:
@@ -348,7 +346,8 @@ class Accumulate:
             slot.call_id = self._synthesized_id(slot)
         self._out.append(ToolCallStart(slot.call_id, name, slot.kind, slot.number, synthesized))
         slot.synthesized = synthesized
-        self._out.extend(slot.delta(text) for text in slot.pieces)
+        for text in slot.pieces:
+            self._out.append(slot.delta(text))
 
     def _end(self, slot: GrowingCall, *, cut: bool) -> None:
         if rest := slot.joiner.finish():
@@ -366,7 +365,7 @@ class Accumulate:
             if said in self._whole:
                 slot.problem = "repeated_call"
             self._whole.add(said)
-        error = problem_error(slot.problem, self._limits)
+        error = problem_error(slot.problem, self._limits) if slot.problem else None
         call = ToolCall(
             call_id=slot.call_id,
             name=slot.shown_name,

@@ -37,7 +37,7 @@ from pydantic_core import from_json, to_json
 from ..errors import CallTruncated, InvalidArguments, ToolError
 from ..events import Event, StreamWarning, ToolCallEnd, ToolCallValidated
 from ..limits import Limits
-from ..parts import ToolCall
+from ..parts import ToolCall, changed
 from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
@@ -120,10 +120,9 @@ class Finalize:
         if isinstance(found, str):
             return (_refused(event, found, self._limits),)
         value, steps = found
-        warnings = [StreamWarning(step) for step in steps if step != "empty_arguments"]
-        call = replace(call, arguments=value, normalizations=steps)
-        # a fifth of the time that `replace` takes
-        return (*warnings, ToolCallEnd(call, event.error, causes=event.causes))
+        call = changed(call, arguments=value, normalizations=steps)
+        event = ToolCallEnd(call, event.error, causes=event.causes)  # a fifth of the time that `replace` takes
+        return (*[StreamWarning(step) for step in steps if step != "empty_arguments"], event) if steps else (event,)
 
     def finish(self) -> Iterable[Event]:
         """Returns nothing: no event is held."""

@@ -429,7 +429,7 @@ class Moments(Preview):
         self._max_depth = max_depth
         self._pieces: list[str] = []
         self._taken = self._read = 0  # the pieces that were read, and their characters
-        self._growing = PartialJSON(max_depth=max_depth)
+        self._growing: PartialJSON | None = None  # made for the first who looks: most texts are not shown
         self._moment, self._moment_at = NO_MOMENT, 0  # the last one, and the characters up to it
         self._behind: Moments | None = None  # for a reader that asks for earlier moments
 
@@ -441,9 +441,10 @@ class Moments(Preview):
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
         """Returns the state of the whole text; see `PartialJSON.state`."""
+        growing = self._growing or self._begin()
         if self._taken < len(self._pieces):
-            self._growing.read(self._next(self.length))
-        return self._growing.state()
+            growing.read(self._next(self.length))
+        return growing.state()
 
     def at(self, end: int) -> Moment:
         """Returns the moment at character `end`, which is rounded up to the end of a piece."""
@@ -451,7 +452,7 @@ class Moments(Preview):
             return self._moment
         if end < self._read:
             return self._earlier(end)
-        growing, pieces, taken = self._growing, self._pieces, self._taken
+        growing, pieces, taken = self._growing or self._begin(), self._pieces, self._taken
         if end > self._read and taken < len(pieces):
             text = pieces[taken]
             self._taken = taken + 1
@@ -463,6 +464,10 @@ class Moments(Preview):
         if found is not None:
             self._moment, self._moment_at = found, self._read
         return self._moment
+
+    def _begin(self) -> PartialJSON:
+        growing = self._growing = PartialJSON(max_depth=self._max_depth)
+        return growing
 
     def _next(self, end: int) -> str:
         """Returns the text from the place that was read up to `end`, and notes that it is read."""

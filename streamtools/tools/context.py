@@ -11,22 +11,27 @@ from typing_extensions import TypeVar
 
 from ..errors import ToolError
 
-__all__ = ["ELSEWHERE", "ToolContext", "call_key"]
+__all__ = ["ELSEWHERE", "ToolContext", "call_key", "key_prefix"]
 
 ELSEWHERE: Any = object()
 """Stands for a context that was given to a pipeline, and did not come along to where the tool runs."""
 
 
-def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:
-    """Returns one text for one call of one response in one run, and for no other.
+def key_prefix(run_id: str, step: int, response_id: str | None) -> str:
+    """Returns the text that, with a call's id behind it, stands for one call of one response in one run, and for no
+    other.
 
-    The run's id with ``%3A`` for colons, the step, a hash of the response's id if the provider gives one, and the
-    call's id.
+    The run's id with ``%3A`` for colons, the step, and a hash of the response's id if the provider gives one.
     Some models count their calls from nought, and ids that have to be made up repeat, so that without the response two
     answers in runs of one name would share their keys.
     """
     response = "" if response_id is None else blake2b(response_id.encode("utf-8", "replace"), digest_size=6).hexdigest()
-    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{response}:{call_id}"
+    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{response}:"
+
+
+def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:
+    """Returns one text for one call of one response in one run, and for no other."""
+    return key_prefix(run_id, step, response_id) + call_id
 
 
 Deps = TypeVar("Deps", default=Any, covariant=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -125,6 +125,10 @@ class Toolset(Mapping[str, "Tool | None"]):
             return found
         # A tool without a namespace may be called `billing.get_eta`, too: names may have dots.
         return found if found.namespace is not None and found.namespace.name == call.namespace else None
+
+    def items(self) -> ItemsView[str, Tool | None]:
+        """Returns the names with their tools."""
+        return self._tools.items()
 
     def __getitem__(self, name: str) -> Tool | None:
         return self._tools[name]

@@ -49,8 +49,13 @@ def unread(found: Mapping[str, Any], fields: KnownFields, path: Path = ()) -> It
     """Yields the unknown fields of an object and of those inside it, each object's with its path, the
     innermost first."""
     for key, inner in fields.inside:
-        if value := found.get(key):
-            yield from _unread_inside(value, inner, (*path, key))
+        value = found.get(key)
+        if isinstance(value, Mapping):
+            yield from unread(value, inner, (*path, key))
+        elif isinstance(value, list):
+            for number, item in enumerate(value):
+                if isinstance(item, Mapping):
+                    yield from unread(item, inner, (*path, key, number))
     if not found.keys() <= (known := fields.known):
         rest = {key: value for key, value in found.items() if key not in known and says_something(value)}
         if rest:
@@ -65,12 +70,3 @@ def beside_error(payload: Mapping[str, Any]) -> list[Event]:
 def place_of(path: Path) -> str:
     """Returns a path as `UnknownPayload.place` words it: ``choices[0].delta``."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
-
-
-def _unread_inside(value: object, fields: KnownFields, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    if isinstance(value, Mapping):
-        yield from unread(value, fields, path)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            if isinstance(item, Mapping):
-                yield from unread(item, fields, (*path, number))

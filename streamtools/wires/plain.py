@@ -29,7 +29,8 @@ from .reading import says_something
 
 __all__ = ["GrowingPart", "PlainDelta", "PlainPath"]
 
-_MAX_DEPTH = 8  # of a value beside the piece: comparing recurses
+_MAX_DEPTH = 7  # of a value beside the piece: comparing recurses
+_NO_NAMES: frozenset[str] = frozenset()
 _MAX_REST = 64  # payloads that are not looked at after others were in vain
 
 
@@ -96,7 +97,7 @@ class PlainPath:
         deltas: the forms that they may have on the wire.
     """
 
-    __slots__ = ("_before", "_deltas", "_in_vain", "_rest", "_varied", "leaf", "template")
+    __slots__ = ("_before", "_deltas", "_in_vain", "_likely", "_rest", "_varied", "leaf", "template")
 
     def __init__(self, deltas: tuple[PlainDelta, ...]) -> None:
         self.template: object = None
@@ -104,6 +105,7 @@ class PlainPath:
         self.leaf = _Leaf()
         """Has the piece of the payload that was compared last."""
         self._deltas = deltas
+        self._likely: PlainDelta | None = None  # the form that was found last
         self._before: tuple[PlainDelta, dict[str, Any], dict[str, Any]] | None = None
         self._varied: set[Path] = set()  # the fields that have had another value
         self._in_vain = 0  # templates that no payload has equalled, in a row
@@ -133,34 +135,39 @@ class PlainPath:
             self._varied |= {path for path in delta.varies if _at(payload, path) != _at(last, path)}
         self._in_vain += 1
         self._rest = min(_MAX_REST, 1 << self._in_vain >> 3)
-        for delta in self._deltas:
-            if _at(payload, delta.path) == text and (template := self._template(delta, payload, ())) is not None:
-                self._before = delta, template, payload
+        for delta in self._deltas if self._likely is None else (self._likely, *self._deltas):
+            if _at(payload, delta.path) == text and (template := self._template(delta, payload)) is not None:
+                self._before, self._likely = (delta, template, payload), delta
                 break
         return False
 
-    def _template(self, delta: PlainDelta, found: Any, at: Path) -> Any:
-        """Returns what stands at a place on the way, with the leaf in it; None if something else says something."""
-        if len(at) == len(delta.path):
-            return self.leaf
-        step = delta.path[len(at)]
-        inner = self._template(delta, found[step], (*at, step))
-        if inner is None:
-            return None
-        if isinstance(found, list):
-            return [inner] if len(found) == 1 else None
-        known = delta.beside.get(at, frozenset())
-        beside = {name: value for name, value in found.items() if name != step}
-        if any(name not in known and says_something(value) for name, value in beside.items()):
-            return None
-        if deeper_than(_MAX_DEPTH, beside):
-            return None
-        for name, value in beside.items():
-            if (*at, name) in delta.varies and isinstance(value, dict):
-                beside[name] = dict.fromkeys(value, _ANYTHING)
-            elif (*at, name) in self._varied:
-                beside[name] = _ANYTHING
-        return {**beside, step: inner}
+    def _template(self, delta: PlainDelta, payload: dict[str, Any]) -> Any:
+        """Returns the payload with the leaf in the piece's place; None if something beside it says something."""
+        on_the_way: list[Any] = [payload]
+        for step in delta.path[:-1]:
+            on_the_way.append(on_the_way[-1][step])
+        template: Any = self.leaf
+        for depth in reversed(range(len(delta.path))):
+            at, found = delta.path[:depth], on_the_way[depth]
+            if isinstance(found, list):
+                if len(found) != 1:
+                    return None
+                template = [template]
+                continue
+            known, there = delta.beside.get(at, _NO_NAMES), {delta.path[depth]: template}
+            for name, value in found.items():
+                if name in there:
+                    continue
+                if name not in known and says_something(value):
+                    return None
+                if isinstance(value, (dict, list)) and deeper_than(_MAX_DEPTH, value):
+                    return None
+                if isinstance(value, dict) and (*at, name) in delta.varies:
+                    there[name] = dict.fromkeys(value, _ANYTHING)
+                else:
+                    there[name] = _ANYTHING if (*at, name) in self._varied else value
+            template = there
+        return template
 
 
 def _at(found: Any, path: Path) -> Any:

@@ -77,6 +77,8 @@ class UsageMap:
 
     def usage(self, newest: Mapping[str, int]) -> Usage | None:
         """Returns our counts, made of those that were read; None if there are none."""
+        if not newest:
+            return None
         found = {name: count for name, where in self.counts.items() if (count := _find(where, newest)) is not None}
         return Usage(**found) if found else None
 
@@ -100,7 +102,10 @@ def _split(path: str) -> tuple[str, tuple[str, ...]]:
 def _find(where: Count, newest: Mapping[str, int]) -> int | None:
     if isinstance(where, Derived):
         return where.make([newest.get(path) for path in where.paths])
-    return next((newest[path] for path in where if path in newest), None)
+    for path in where:
+        if path in newest:
+            return newest[path]
+    return None
 
 
 NO_COUNTS = UsageMap({})

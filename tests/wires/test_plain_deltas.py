@@ -20,17 +20,33 @@ from streamtools.wires import Wire, WireDecoder, find
 
 Payload = dict[str, Any]
 
-PIECES = ["Once", " upon ", "a", " time", " there", " was", " a", " wire", "."]
+PIECES = [
+    "Once",
+    " upon ",
+    "a",
+    " time",
+    " there",
+    " was",
+    " a",
+    " wire",
+    ".",
+] * 2  # payloads in the middle are recognised
 ARGUMENTS = json.dumps({"to": "x" * 20, "list": [1, 2.5, {"deep": None}], "text": "é𝄞\n" * 3})
 RESPONSES = {
     "text": Response(text=PIECES),
     "reasoning": Response(reasoning=PIECES, text=["So", " it", " is", " so", "!"]),
-    "arguments": Response(calls=[("c1", "look", ARGUMENTS), ("c2", "look", ARGUMENTS)], pieces=9),
-    "all": Response(text=PIECES, reasoning=PIECES, calls=[("c1", "look", ARGUMENTS)], pieces=7),
+    "arguments": Response(calls=[("c1", "look", ARGUMENTS), ("c2", "look", ARGUMENTS)], pieces=18),
+    "all": Response(text=PIECES, reasoning=PIECES, calls=[("c1", "look", ARGUMENTS)], pieces=16),
 }
+
+
+def _nested(depth: int) -> Any:
+    return [_nested(depth - 1)] if depth else 1
+
+
 VALUES: tuple[Any, ...] = (
     *(None, "", [], {}, 0, 1, 2, -1, 0.5, True, False, "other", "x" * 300),
-    *({"new": "inside"}, {"deep": [[[{"a": 1}]]]}, ["a"], [{"text": "b"}], 2**70, "half \ud83d"),
+    *({"deep": _nested(12)}, {"new": "inside"}, {"deep": [[[{"a": 1}]]]}, ["a"], [{"text": "b"}], 2**70, "half \ud83d"),
 )
 
 
@@ -128,9 +144,9 @@ def test_most_payloads_of_a_long_text_are_recognised_and_give_the_same_events(na
         decoder.__class__ = Counting
         return decoder
 
-    long = CASES[name].say(Response(text=PIECES * 20))
+    long = CASES[name].say(Response(text=PIECES * 10))
     found = events_of(replace(wire, decoder=counting), long, Limits(), parsed=False)
-    assert [event[-1] for event, _ in found if event[0] is TextDelta] == [repr(piece) for piece in PIECES * 20]
+    assert [event[-1] for event, _ in found if event[0] is TextDelta] == [repr(piece) for piece in PIECES * 10]
     assert reads < len(long) / 3, "the wire's plain deltas are not found"
 
 

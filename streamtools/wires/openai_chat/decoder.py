@@ -57,7 +57,7 @@ class OpenAIChatDecoder(WireDecoder):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._repeats = Repeats()
-        self._call_names: list[str | None] = []  # the fields of a piece of a call that has no other
+        self._call_names: list[list[str | None]] = []  # the fields of the last pieces of calls without unknown ones
         self._choice: object = None  # index of the choice that is followed
         self._last_choice: object = None
         self._think: LeadingThink | None = LeadingThink()
@@ -70,7 +70,7 @@ class OpenAIChatDecoder(WireDecoder):
     @property
     @override
     def needs_each(self) -> bool:
-        return self._think is not None or super().needs_each  # the text may contain a closing tag
+        return self._think is not None or self.loose or self.done  # the text may contain a closing tag
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one chunk."""
@@ -296,8 +296,8 @@ class OpenAIChatDecoder(WireDecoder):
         if index is None:
             self.warn("missing_index")
         names = [*call, None, *(function if isinstance(function, dict) else ())]
-        if names != self._call_names and not self.emit_unread(call, CALL, *path[:-2]):
-            self._call_names = names
+        if names not in self._call_names and not self.emit_unread(call, CALL, *path[:-2]):
+            self._call_names = [*self._call_names[-1:], names]  # a call begins with other fields than it goes on with
         self._has_calls = True
         self._is_late = self._finish_raw is not None
         problem = None
@@ -310,8 +310,8 @@ class OpenAIChatDecoder(WireDecoder):
         self.out.append(
             ToolCallFragment(
                 index if isinstance(index, (int, str)) else None,
-                read_text(call.get("id")),
-                read_text(name),
+                read_text(id_) if (id_ := call.get("id")) else None,
+                read_text(name) if name else None,
                 arguments,
                 "custom" if call.get("type") == "custom" or custom is not None else "function",
                 problem=problem,
