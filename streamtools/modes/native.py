@@ -143,8 +143,10 @@ class NativeToolAdapter:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
                 `streamtools.exports.export` gives it, here and to the pipeline.
         """
-        told = [given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _made(tools)]
-        return find(self.wire, False)[0].request(told, False) if told else {}
+        payloads = [
+            given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _made(tools)
+        ]
+        return find(self.wire, False)[0].request(payloads, False) if payloads else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
         """Returns the first call, or the text as the answer; None if there is neither."""
@@ -152,8 +154,8 @@ class NativeToolAdapter:
             calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
             text = response.text
         else:
-            said = said_in(response)
-            calls, text = [payload_of_call(call) for call in said.calls], said.verbatim
+            content = said_in(response)
+            calls, text = [payload_of_call(call) for call in content.calls], content.verbatim
         if calls:
             return calls[0]
         return {"answer": text} if text else None
@@ -189,10 +191,10 @@ class NativeToolAdapter:
         gives: a call without a result is refused. For a turn, the message has all calls."""
         if isinstance(response, Turn):
             return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
-        said = said_in(response)
-        message: dict[str, Any] = {"role": "assistant", "content": said.verbatim or None}
-        if said.calls:
-            message["tool_calls"] = [_chat_call(said.calls[0])]
+        content = said_in(response)
+        message: dict[str, Any] = {"role": "assistant", "content": content.verbatim or None}
+        if content.calls:
+            message["tool_calls"] = [_chat_call(content.calls[0])]
         return message
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
