@@ -368,7 +368,7 @@ MAX_NAME_CHARS = 1024  # of a text that a peer chooses, and that is no content
 OTHER = "_OTHER"  # the conventions' fallback for `error.type`
 STACK_FRAMES = 20  # frames of a captured exception, innermost; a recursion error has a thousand
 
-_SAID = {"text": "text", "refusal": "text", "reasoning": "reasoning"}
+_KINDS_OF_TEXT = {"text": "text", "refusal": "text", "reasoning": "reasoning"}
 """Our pieces of a response, and the conventions' words for them."""
 
 _CODE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what may be an `error.type`: of low cardinality, no prose
@@ -494,29 +494,29 @@ class AttributeWriter:
 
     def cost(self, step: OpenStep, usage: Usage | None) -> float | None:
         """Returns the cost of a response, if its prices are known."""
-        told = step.stream.model if step.stream else None
+        named = step.stream.model if step.stream else None
         asked = None if step.start.request is None else request_model(step.start.request)
-        return cost_of(self.prices, (told, asked), usage)
+        return cost_of(self.prices, (named, asked), usage)
 
     def request_content(self, request: Mapping[str, Any]) -> Attributes:
         """Returns the messages of the request, and its instructions, shaped as the conventions have them."""
         found: Attributes = {}
-        names, told = self.names, {"input": input_messages(request), "system": instructions(request)}
-        for name, value in ((names.input_messages, told["input"]), (names.system_instructions, told["system"])):
+        names, contents = self.names, {"input": input_messages(request), "system": instructions(request)}
+        for name, value in ((names.input_messages, contents["input"]), (names.system_instructions, contents["system"])):
             if value:
                 self._put_content(found, name, json.dumps(value, ensure_ascii=False, default=str))
         return found
 
-    def chat_content(self, said: Iterable[Part], calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
+    def chat_content(self, answered: Iterable[Part], calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
         """Returns the response itself, its pieces in order, shaped as the conventions' output messages."""
         known = {call.call_id: call for call in calls}
         parts: list[dict[str, Any]] = []
-        for part in said:
+        for part in answered:
             if part.kind == "call" and (call := known.get(part.call_id or "")) is not None:
                 arguments = call.arguments_text if call.arguments is None else call.arguments
                 parts.append({"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": arguments})
-            elif part.kind in _SAID and part.text:
-                parts.append({"type": _SAID[part.kind], "content": part.text[: self.max_chars]})
+            elif part.kind in _KINDS_OF_TEXT and part.text:
+                parts.append({"type": _KINDS_OF_TEXT[part.kind], "content": part.text[: self.max_chars]})
         message: dict[str, Any] = {"role": "assistant", "parts": parts}
         if end is not None and end.finish is not None:
             message["finish_reason"] = end.finish
@@ -618,21 +618,21 @@ class AttributeWriter:
         """Returns an exception for an ``exception`` event: its type, and its text if content is captured."""
         if not self.capture_content:
             return {"exception.type": self.text(class_name(error))}
-        told = TracebackException.from_exception(error, limit=-STACK_FRAMES)
-        stack = "".join(told.format())
+        traced = TracebackException.from_exception(error, limit=-STACK_FRAMES)
+        stack = "".join(traced.format())
         return {
             "exception.type": self.text(class_name(error)),
-            "exception.message": self.content(str(told)),
+            "exception.message": self.content(str(traced)),
             "exception.stacktrace": self.content(stack[-self.max_chars :]),
         }
 
     def words(self, error: BaseException) -> str:
         """Returns an exception's text, as content. A class of the user's may fail to give one: then its name."""
         try:
-            said = str(error)
+            text = str(error)
         except (Exception, SystemExit):
-            said = type(error).__name__
-        return self.content(said)
+            text = type(error).__name__
+        return self.content(text)
 
     # -- helpers --
 
@@ -664,9 +664,9 @@ def stream_outcome(end: StreamEnd) -> StepOutcome:
 def stream_error_type(error: StreamError | None) -> str:
     """Returns the `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
     if isinstance(error, ProviderError):
-        for said in (error.type, error.code):
-            if said is not None and _CODE.fullmatch(str(said)):
-                return str(said)
+        for code in (error.type, error.code):
+            if code is not None and _CODE.fullmatch(str(code)):
+                return str(code)
     return OTHER if error is None else error.kind
 
 
@@ -720,13 +720,13 @@ class Pen:
         return f"{prefix} {self.writer.text(subject)}" if subject else prefix
 
     def describe_failure(
-        self, span: Span, said: str, error: StreamToolsError | None, raised: BaseException | None, at_ns: int
+        self, span: Span, described: str, error: StreamToolsError | None, raised: BaseException | None, at_ns: int
     ) -> None:
         """Marks a span as failed. An error's own words may quote the peer, the arguments or the tool, so they are
-        content; `said` is in words of ours."""
+        content; `described` is in words of ours."""
         if error is not None and self.writer.capture_content:
-            said = self.writer.words(error)
-        span.set_status(Status(StatusCode.ERROR, said))
+            described = self.writer.words(error)
+        span.set_status(Status(StatusCode.ERROR, described))
         if raised is not None:
             span.add_event("exception", self.writer.exception(raised), at_ns)
 
@@ -897,8 +897,8 @@ class CallSpans:
             for failed in event.failed_attempts:
                 span.add_event(self._names.attempt_event, self._writer.attempt(failed), step.ns(failed.ended))
             if event.outcome != "ok" and not is_pending(event):
-                said, error = call_words(event, step.end), error_of(event)
-                self._pen.describe_failure(span, said, event.error, error, step.ns(event.time))
+                reason, error = call_words(event, step.end), error_of(event)
+                self._pen.describe_failure(span, reason, event.error, error, step.ns(event.time))
             if self._writer.capture_content:
                 found |= self._writer.tool_content(known.call, event)
             span.set_attributes(found)

@@ -136,8 +136,8 @@ class TypedBinder:
         if self.text is not None:
             return {self.text: values[_FREEFORM]}, coercions
         placement = self.placement
-        if placement.var_keyword is not None and (taken := placement.clashes(values[placement.var_keyword])):
-            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {TAKEN}" for name in taken])
+        if placement.var_keyword is not None and (clashing := placement.clashes(values[placement.var_keyword])):
+            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {TAKEN}" for name in clashing])
         return values, coercions
 
     def _refuse_unknown(self, arguments: Mapping[str, Any]) -> None:
