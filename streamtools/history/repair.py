@@ -177,8 +177,8 @@ class HistorySettling:
         exchanges = [step for step in steps if isinstance(step, Exchange)]
         ids = self._ids(exchanges)
         settled = (self._exchange(step, ids) if isinstance(step, Exchange) else step for step in steps)
-        said = (step for step in settled if isinstance(step, Prompt) or self._says(step))
-        return list(self._in_sequence(self._with_system_placed(said)))
+        entries = (step for step in settled if isinstance(step, Prompt) or self._says(step))
+        return list(self._in_sequence(self._with_system_placed(entries)))
 
     def _ids(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
         """Maps each id to its replacement; a call without an id stays without where its own wire needs none."""
