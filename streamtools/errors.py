@@ -1,4 +1,4 @@
-"""Every error that streamtools raises, in one tree.
+"""Defines every error that streamtools raises, in one tree.
 
 An error of the stream is raised at ``async for`` (and kept as ``turn.error``); an error of one call is an `Observation`
 that carries the matching `ToolError`; a mistake of yours is raised where you made it.

@@ -1,4 +1,4 @@
-"""Every event, in the order in which it can occur.
+"""Defines every event, in the order in which it can occur.
 
     StepStart
       StreamStart

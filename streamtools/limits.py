@@ -1,4 +1,4 @@
-"""Every bound on what a peer may make us hold or do, with its default and where the number comes from.
+"""Lists every bound on the peer: its default, and where the number comes from.
 
 Nothing is unbounded: each field is checked before the copy it guards, and exceeding it is a `LimitExceeded` (the
 stream) or an `Observation` (one call) that names the field.

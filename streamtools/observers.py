@@ -1,4 +1,4 @@
-"""Observers of a pipeline, which see every event and change nothing. One of them, `Cursor`, keeps a run's record.
+"""Defines the observers of a pipeline, which see every event and change nothing. `Cursor` keeps a run's record.
 
     cursor = Cursor()
     run = Trajectory(observers=[cursor])

@@ -1,4 +1,4 @@
-"""Every code of a `StreamWarning`: one table, a row for each situation, whatever the wire.
+"""Lists every code of a `StreamWarning`: one table, a row for each situation, whatever the wire.
 
 A code is for programs, its words are for people. `WARNINGS` is read by the documentation and by tests, and by whoever
 wants words for a code; a stream needs none of it.

@@ -157,8 +157,8 @@ def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int
                 print(json.dumps({"file": path, **_as_json(turn)}) if as_json else _as_line(path, turn))
         except StreamToolsError as error:
             counts["error"] += 1
-            told = {"file": path, "error": {"kind": type(error).__name__, "message": str(error)}}
-            print(json.dumps(told) if as_json else _line("error", "", "", "", str(error)))
+            failure = {"file": path, "error": {"kind": type(error).__name__, "message": str(error)}}
+            print(json.dumps(failure) if as_json else _line("error", "", "", "", str(error)))
     _progress(len(files), len(files))
     sums = ", ".join(f"{counts[state]} {state}" for state in ("ok", "cut", "error") if counts[state])
     print(f"{len(files)} files: {sums or 'nothing in them'}", file=sys.stderr)
@@ -185,13 +185,13 @@ def _progress(done: int, files: int) -> None:
 def _as_line(path: str, turn: Turn) -> str:
     counts = Counter(call.name or "(no name)" for call in turn.calls)
     calls = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
-    told = path if turn.error is None else f"{path}: {cut(str(turn.error), ERROR_CHARS)}"
-    return _line(_state(turn), turn.wire or "", turn.finish or "", calls, told)
+    detail = path if turn.error is None else f"{path}: {cut(str(turn.error), ERROR_CHARS)}"
+    return _line(_state(turn), turn.wire or "", turn.finish or "", calls, detail)
 
 
-def _line(state: State, wire: str, finish: str, calls: str, told: str) -> str:
+def _line(state: State, wire: str, finish: str, calls: str, detail: str) -> str:
     columns = ((state, 5), (wire or "-", 25), (finish or "-", 14), (cut(calls, 40) or "-", 24))
-    line = "  ".join([*(pad(text, width) for text, width in columns), told])
+    line = "  ".join([*(pad(text, width) for text, width in columns), detail])
     return printable(line).replace("\n", "\\n")
 
 
@@ -236,8 +236,8 @@ def _finish_as_text(turn: Turn) -> str:
 
 def _usage_as_text(usage: Usage | None) -> str | None:
     counts = {} if usage is None else asdict(usage)
-    told = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count is not None]
-    return ", ".join(told) or None
+    counted = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count is not None]
+    return ", ".join(counted) or None
 
 
 def _as_json(turn: Turn) -> dict[str, Any]:

@@ -176,10 +176,10 @@ def _check(options: argparse.Namespace) -> int:
             status = FAILED
             print(f"  {'schema':<{LABEL}}{printable(problem)}")
         for target in options.targets:
-            carried, told = _carried(checked, target)
+            carried, words = _carried(checked, target)
             # That a tool has no strict form is no mistake, unless that form was asked for by name.
             status = status if carried else FAILED
-            print(f"  {target:<{LABEL}}{printable(told)}")
+            print(f"  {target:<{LABEL}}{printable(words)}")
             if carried and not target.endswith(STRICT) and target in targets(strict=True):
                 print(f"  {target + STRICT:<{LABEL}}{printable(_carried(checked, target + STRICT)[1])}")
     return status

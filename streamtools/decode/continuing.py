@@ -1,4 +1,4 @@
-"""Turns that were cut, for the stream that goes on with them: the payloads that say again what they have.
+"""Makes the payloads that say again what a cut turn has, for the stream that goes on with it.
 
 A decoder that is fed these stands where the cut one stood, so that nothing else about the cut stream has to be kept.
 """

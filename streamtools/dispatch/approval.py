@@ -1,4 +1,4 @@
-"""Approvals: which calls need one, how an approver is asked, and what an answer means.
+"""Handles approvals: which calls need one, how an approver is asked, and what an answer means.
 
 Approvals fail closed: a predicate that raises fails its call, an approver that raises denies it.
 """

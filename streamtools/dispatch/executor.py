@@ -1,4 +1,4 @@
-"""The contract of every executor: run one call somewhere, begin it in one step, and report exactly how it ended.
+"""Defines the contract of every executor: run one call somewhere, begin it in one step, report exactly how it ended.
 
 Theory of operation. A call is *not started* until its executor has awaited ``begin()``, and *begun* from then on; there
 is no third state. In `begin` the dispatcher checks whether the call may still start, claims it in its store, emits

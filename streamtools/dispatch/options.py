@@ -1,4 +1,4 @@
-"""The options of a pipeline for the dispatch of its calls."""
+"""Defines the options of a pipeline for the dispatch of its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An idempotency store in Redis, for programs on several machines. ``pip install llm-streamtools[redis]``
+"""Keeps calls from running twice on several machines, by a store in Redis. ``pip install llm-streamtools[redis]``
 
 A call is a hash under `prefix` and its key, and each operation is one script on it, so it happens as a whole or not at
 all. Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent

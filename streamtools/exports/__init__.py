@@ -1,4 +1,4 @@
-"""Tools as the providers' requests want them, and the way back for the model's arguments.
+"""Exports tools as the providers' requests want them, with the way back for the model's arguments.
 
 `export` computes a provider's shape from the tool's own schema, which stays as it is. What comes back from the model
 goes through `Exported.decode` before it is validated against that schema.

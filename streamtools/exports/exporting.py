@@ -115,16 +115,16 @@ def parts(one: Exported) -> dict[str, Any]:
     format, _ = find(one.wire, False)
     forms = (form for form in (format.freeform, format.function) if form is not None)
     entry = one.payload if format.namespace is None else format.namespace.entry_in(one.payload)
-    said = next(said for form in forms if (said := form.read(entry)) is not None)
+    described = next(described for form in forms if (described := form.read(entry)) is not None)
     found = {
-        "name": said.name,
-        "description": said.description,
-        "parameters": said.schema,
-        "output": said.output_schema,
-        "strict": said.strict,
-        "grammar": None if said.grammar is None else asdict(said.grammar),
-        "title": said.title,
-        "annotations": said.annotations,
+        "name": described.name,
+        "description": described.description,
+        "parameters": described.schema,
+        "output": described.output_schema,
+        "strict": described.strict,
+        "grammar": None if described.grammar is None else asdict(described.grammar),
+        "title": described.title,
+        "annotations": described.annotations,
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -298,7 +298,7 @@ def export_output(
     found, form = _form(wire)
     reader = answer_reader(kind)
     called = PLAIN_NAMES.fitted(name or _name(kind))
-    made = _held(reader.schema, called, form.strict) if strict else _told(reader.schema, called, found, form)
+    made = _held(reader.schema, called, form.strict) if strict else _advisory(reader.schema, called, found, form)
     return ExportedOutput(
         reader=reader,
         wire=found,
@@ -334,7 +334,7 @@ def _held(schema: dict[str, Any], name: str, form: StrictForm) -> Made:
     return made
 
 
-def _told(schema: dict[str, Any], name: str, wire: str, form: StructuredOutput) -> Made:
+def _advisory(schema: dict[str, Any], name: str, wire: str, form: StructuredOutput) -> Made:
     if form.loose is None:
         raise ExportError(f"{wire} holds the model to every schema of an answer; leave out strict=False")
     return _made(schema, name, form.loose)

@@ -143,13 +143,13 @@ def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] =
     rule = find(target).call_ids
     wanted = list(ids)
     found = {id_: id_ for id_ in wanted if id_ in keep or rule.takes(id_)}
-    taken = set(found)
+    used = set(found)
     for id_ in wanted:
         attempt = 0
         while id_ not in found:
-            if (name := rule.replacement(id_, attempt)) not in taken:
+            if (name := rule.replacement(id_, attempt)) not in used:
                 found[id_] = name
-                taken.add(name)
+                used.add(name)
             attempt += 1
     return found
 
@@ -286,9 +286,9 @@ class _Pairing:
             return waiting.popleft()
         return self._next("no id", "", name) if self._ids_optional else None
 
-    def _next(self, *told: str) -> tuple[Exchange, str] | None:
+    def _next(self, *key: str) -> tuple[Exchange, str] | None:
         """Returns the first open call of the latest answer that the key fits."""
-        queue = self._open.get((told[0], told[1], told[2]))
+        queue = self._open.get((key[0], key[1], key[2]))
         while self._latest is not None and queue:
             call_id = queue.popleft()
             if call_id not in self._latest.given:

@@ -63,15 +63,15 @@ def convert(
         TypeError: `messages` is no list.
     """
     reader, writer = wire_named(source), wire_named(target, model)
-    told = [Prompt(role="system", blocks=(Text(system),))] if system else []
+    prompts = [Prompt(role="system", blocks=(Text(system),))] if system else []
     if reader.name == writer.name and not foreign:
         repaired = repair(list(messages), target, model=model, last=last, bad_arguments=bad_arguments)
-        return _with_system(repaired, told, system, writer)
+        return _with_system(repaired, prompts, system, writer)
     read = Messages(messages, reader)
     refuse_another_wires(read)
     moving = _Moving(reader, writer)
     moving.unread(read.unread)
-    entries = moving.without_system([*told, *moving.entries(read.entries)])
+    entries = moving.without_system([*prompts, *moving.entries(read.entries)])
     steps = HistorySettling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
     out = [message for step in steps for message in written(step, writer)]
     # A message written for one rule (a picture behind its results) may break another.
@@ -79,10 +79,10 @@ def convert(
     return Converted(messages=out, system=moving.system, losses=moving.losses(out))
 
 
-def _with_system(messages: list[Any], told: list[Prompt], system: str | None, wire: Wire) -> Converted:
+def _with_system(messages: list[Any], prompts: list[Prompt], system: str | None, wire: Wire) -> Converted:
     if wire.rules.system == "apart":
         return Converted(messages=messages, system=system)
-    return Converted(messages=[*(message for prompt in told for message in written(prompt, wire)), *messages])
+    return Converted(messages=[*(message for prompt in prompts for message in written(prompt, wire)), *messages])
 
 
 class _Moving:

@@ -105,8 +105,8 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
     try:
         wire = find(wanted)
     except ValueError as error:
-        said = known_names(str(wanted), names())
-        raise ExportError(f"no wire is called {wanted!r}, so its histories cannot be read; {said}") from error
+        spoken_names = known_names(str(wanted), names())
+        raise ExportError(f"no wire is called {wanted!r}, so its histories cannot be read; {spoken_names}") from error
     for_model = wire.rules.for_model
     return replace(wire, rules=for_model(model)) if model is not None and for_model is not None else wire
 

@@ -36,116 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    entry: Entry | None
-    """The entry that the piece was read from; None if it has to be written."""
-    write: Callable[[], list[dict[str, Any]]]
-
-
-def written(step: Step, wire: Wire) -> list[dict[str, Any]]:
-    """Returns a step as messages of a wire, all of them new."""
-    return _prompt(step, wire) if isinstance(step, Prompt) else wire.render(step.whole)
-
-
-def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
-    """Returns the messages of a history whose steps were settled: the given ones, wherever a step is unchanged."""
-    pieces = [piece for step in steps for piece in _pieces(step, read.wire)]
-    mixed = read.mixed
-    messages: list[Any] = []
-    at = 0
-    while at < len(pieces):
-        entry = pieces[at].entry
-        origin = entry.origin if entry is not None else None
-        together = read.members[origin] if origin is not None else []
-        as_read = [piece.entry for piece in pieces[at : at + len(together)]] == together
-        if origin is not None and origin not in mixed and as_read:
-            messages += read.given[origin[0] : origin[1]]
-            at += len(together)
-        else:
-            messages += pieces[at].write()
-            at += 1
-    return messages
-
-
-def joined(messages: list[Any], wire: Wire) -> list[Any]:
-    """Joins messages of the same role in a row into one where the wire wants that; returns the same list if none are
-    joined."""
-    join = wire.rules.join
-    if not wire.rules.alternate or join is None:
-        return messages
-    runs: list[list[Any]] = []
-    for message in messages:
-        role = role_of(message, wire.rules)
-        if runs and role is not None and role_of(runs[-1][-1], wire.rules) == role:
-            runs[-1].append(message)
-        else:
-            runs.append([message])
-    if len(runs) == len(messages):
-        return messages
-    return [run[0] if len(run) == 1 else join([plain_of(message, wire.rules) for message in run]) for run in runs]
-
-
-def _prompt(prompt: Prompt, wire: Wire) -> list[dict[str, Any]]:
-    assert wire.render_prompt is not None, "a wire that can be read can be written"
-    return wire.render_prompt(prompt)
-
-
-def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
-    if isinstance(step, Prompt):
-        yield _Piece(None if step.flaws else step, partial(_prompt, step, wire))
-        return
-    yield _Piece(step.source, partial(wire.render, step.answer))
-    runs = list(_runs(step.outcomes))
-    new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
-    # the message of a picture is written for all results together
-    is_shared = wire.rules.results_in_one_message or any(map(_has_media, new))
-    if is_shared and len(runs) > 1:
-        runs = [(False, step.outcomes)]
-    for is_kept, run in runs:
-        yield _Piece(run[0].source if is_kept else None, partial(_results, step, run, wire))
-
-
-def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[SettledResult, ...]]]:
-    """Splits the outcomes into runs, and says of each whether it is exactly the content of one message, as read."""
-    at = begin = 0
-    while at < len(outcomes):
-        run = outcomes[at : at + _size(outcomes[at].source)]
-        if not _is_whole(run):
-            at += 1
-            continue
-        if begin < at:
-            yield False, outcomes[begin:at]
-        yield True, run
-        begin = at = at + len(run)
-    if begin < at:
-        yield False, outcomes[begin:at]
-
-
-def _size(source: Returned | None) -> int:
-    return len(source.results) if source is not None else 0
-
-
-def _is_whole(run: Sequence[SettledResult]) -> bool:
-    """Returns whether these are all results of one message, in its order, and none of them has to be written anew."""
-    source = run[0].source if run else None
-    if source is None or len(run) < len(source.results):
-        return False
-    pairs = zip(run, source.results, strict=True)
-    return all(outcome.source is source and outcome.given is result for outcome, result in pairs)
-
-
-def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:
-    """Returns the messages of these results alone, without the answer."""
-    alone = wire.render(step.answer)
-    results = tuple(outcome.result for outcome in outcomes)
-    return wire.render(replace(step.answer, results=results))[len(alone) :]
-
-
-def _has_media(outcome: SettledResult) -> bool:
-    return any(isinstance(block, Media) for block in outcome.result.blocks)
-
-
 _MAX_ROUNDS = 8
 """A wire's own mending may cause one more round of repairs; more rounds are a safeguard."""
 
@@ -287,8 +177,8 @@ class HistorySettling:
         exchanges = [step for step in steps if isinstance(step, Exchange)]
         ids = self._ids(exchanges)
         settled = (self._exchange(step, ids) if isinstance(step, Exchange) else step for step in steps)
-        said = (step for step in settled if isinstance(step, Prompt) or self._says(step))
-        return list(self._in_sequence(self._with_system_placed(said)))
+        entries = (step for step in settled if isinstance(step, Prompt) or self._says(step))
+        return list(self._in_sequence(self._with_system_placed(entries)))
 
     def _ids(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
         """Maps each id to its replacement; a call without an id stays without where its own wire needs none."""
@@ -403,3 +293,116 @@ class HistorySettling:
 def _spoken(text: str) -> Settled:
     answer = Answer(parts=(Part(kind="text", text=text),), calls={}, arguments={}, results=(), finish="stop")
     return Settled(answer, None)
+
+
+# -- settled steps as messages -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    entry: Entry | None
+    """The entry that the piece was read from; None if it has to be written."""
+    write: Callable[[], list[dict[str, Any]]]
+
+
+def written(step: Step, wire: Wire) -> list[dict[str, Any]]:
+    """Returns a step as messages of a wire, all of them new."""
+    return _prompt(step, wire) if isinstance(step, Prompt) else wire.render(step.whole)
+
+
+def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
+    """Returns the messages of a history whose steps were settled: the given ones, wherever a step is unchanged."""
+    pieces = [piece for step in steps for piece in _pieces(step, read.wire)]
+    mixed = read.mixed
+    messages: list[Any] = []
+    at = 0
+    while at < len(pieces):
+        entry = pieces[at].entry
+        origin = entry.origin if entry is not None else None
+        together = read.members[origin] if origin is not None else []
+        as_read = [piece.entry for piece in pieces[at : at + len(together)]] == together
+        if origin is not None and origin not in mixed and as_read:
+            messages += read.given[origin[0] : origin[1]]
+            at += len(together)
+        else:
+            messages += pieces[at].write()
+            at += 1
+    return messages
+
+
+def joined(messages: list[Any], wire: Wire) -> list[Any]:
+    """Joins messages of the same role in a row into one where the wire wants that; returns the same list if none are
+    joined."""
+    join = wire.rules.join
+    if not wire.rules.alternate or join is None:
+        return messages
+    runs: list[list[Any]] = []
+    for message in messages:
+        role = role_of(message, wire.rules)
+        if runs and role is not None and role_of(runs[-1][-1], wire.rules) == role:
+            runs[-1].append(message)
+        else:
+            runs.append([message])
+    if len(runs) == len(messages):
+        return messages
+    return [run[0] if len(run) == 1 else join([plain_of(message, wire.rules) for message in run]) for run in runs]
+
+
+def _prompt(prompt: Prompt, wire: Wire) -> list[dict[str, Any]]:
+    assert wire.render_prompt is not None, "a wire that can be read can be written"
+    return wire.render_prompt(prompt)
+
+
+def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
+    if isinstance(step, Prompt):
+        yield _Piece(None if step.flaws else step, partial(_prompt, step, wire))
+        return
+    yield _Piece(step.source, partial(wire.render, step.answer))
+    runs = list(_runs(step.outcomes))
+    new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
+    # the message of a picture is written for all results together
+    is_shared = wire.rules.results_in_one_message or any(map(_has_media, new))
+    if is_shared and len(runs) > 1:
+        runs = [(False, step.outcomes)]
+    for is_kept, run in runs:
+        yield _Piece(run[0].source if is_kept else None, partial(_results, step, run, wire))
+
+
+def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[SettledResult, ...]]]:
+    """Splits the outcomes into runs, and says of each whether it is exactly the content of one message, as read."""
+    at = begin = 0
+    while at < len(outcomes):
+        run = outcomes[at : at + _size(outcomes[at].source)]
+        if not _is_whole(run):
+            at += 1
+            continue
+        if begin < at:
+            yield False, outcomes[begin:at]
+        yield True, run
+        begin = at = at + len(run)
+    if begin < at:
+        yield False, outcomes[begin:at]
+
+
+def _size(source: Returned | None) -> int:
+    return len(source.results) if source is not None else 0
+
+
+def _is_whole(run: Sequence[SettledResult]) -> bool:
+    """Returns whether these are all results of one message, in its order, and none of them has to be written anew."""
+    source = run[0].source if run else None
+    if source is None or len(run) < len(source.results):
+        return False
+    pairs = zip(run, source.results, strict=True)
+    return all(outcome.source is source and outcome.given is result for outcome, result in pairs)
+
+
+def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:
+    """Returns the messages of these results alone, without the answer."""
+    alone = wire.render(step.answer)
+    results = tuple(outcome.result for outcome in outcomes)
+    return wire.render(replace(step.answer, results=results))[len(alone) :]
+
+
+def _has_media(outcome: SettledResult) -> bool:
+    return any(isinstance(block, Media) for block in outcome.result.blocks)

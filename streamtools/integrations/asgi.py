@@ -84,7 +84,7 @@ class RunEnd:
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
-_TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
+_SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     TextDelta: ("text_delta", ("text",)),
     RefusalDelta: ("refusal_delta", ("text",)),
     ToolCallStart: ("tool_call_start", ("call_id", "name")),
@@ -114,10 +114,10 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
         return "run_end", _end_data(event)
     if isinstance(event, TextEnd) and event.whole is not None:
         return "text_replaced", {"text": event.whole}
-    told = _TOLD.get(type(event))
-    if told is None:
+    row = _SENT.get(type(event))
+    if row is None:
         return None
-    name, fields = told
+    name, fields = row
     return name, {field: getattr(event, field) for field in fields}
 
 
@@ -137,23 +137,23 @@ def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
         TypeError: `encode` returned something else than `Encode` allows.
         ValueError: an event's name cannot be written.
     """
-    told = encode(event)
-    if told is None:
+    given = encode(event)
+    if given is None:
         return b""
     seq = None if isinstance(event, RunEnd) else event.seq
-    return b"".join(one if isinstance(one, bytes) else frame(one, id=seq) for one in _frames(told))
+    return b"".join(one if isinstance(one, bytes) else frame(one, id=seq) for one in _frames(given))
 
 
-def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
+def frame(pair: tuple[str, Any], *, id: int | None = None) -> bytes:
     """Returns one server-sent event with a name and its data.
 
     Raises:
-        TypeError: `told` is no such pair, or the data cannot be written as JSON.
+        TypeError: `pair` is no such pair, or the data cannot be written as JSON.
         ValueError: the name is empty or has a line end, which would begin another field.
     """
-    if not isinstance(told, tuple) or len(told) != 2:
-        raise TypeError(f"encode returns (name, data), or None to send nothing, not {type(told).__name__}")
-    name, data = told
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise TypeError(f"encode returns (name, data), or None to send nothing, not {type(pair).__name__}")
+    name, data = pair
     if not isinstance(name, str) or not name or _LINE_END.search(name):
         raise ValueError("encode returned a name that is no single line of text")
     text = data if isinstance(data, str) else orjson.dumps(data).decode()
@@ -162,13 +162,13 @@ def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
     return f"{head}{lines}\n".encode("utf-8", "replace")
 
 
-def _frames(told: Any) -> Iterable[Any]:
-    if isinstance(told, (tuple, bytes)):
-        return (told,)
-    if isinstance(told, Iterable) and not isinstance(told, (str, Mapping)):
-        return told
+def _frames(given: Any) -> Iterable[Any]:
+    if isinstance(given, (tuple, bytes)):
+        return (given,)
+    if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
+        return given
     raise TypeError(
-        f"encode returns (name, data), bytes, a list of these, or None to send nothing, not {type(told).__name__}"
+        f"encode returns (name, data), bytes, a list of these, or None to send nothing, not {type(given).__name__}"
     )
 
 

@@ -210,7 +210,7 @@ class BodyCopy:
         self._max_bytes = max_bytes
         # Two counts, each written on one side only, since the sides may be two threads.
         self._fed = 0
-        self._taken = 0
+        self._read = 0
         self._ended = False
         self._error: TruncatedStream | None = None
         self._left = False
@@ -223,7 +223,7 @@ class BodyCopy:
         if self._ended or self._left:
             return
         self._fed += len(chunk) + _CHUNK_BYTES
-        if self._fed - self._taken > self._max_bytes:
+        if self._fed - self._read > self._max_bytes:
             self._drop()
             return
         self._chunks.append(chunk if type(chunk) is bytes else bytes(chunk))
@@ -240,7 +240,7 @@ class BodyCopy:
 
     def yield_to(self) -> None:
         """Leaves the body to somebody else who decodes it. Changes nothing once the copy's reader has some of it."""
-        if self._taken == 0:
+        if self._read == 0:
             self.close()
             self.end()
 
@@ -284,7 +284,7 @@ class BodyCopy:
             if not self._chunks and not self._ended:  # else it came meanwhile, from another thread
                 await awaited.wait()
         chunk = self._chunks.popleft()
-        self._taken += len(chunk) + _CHUNK_BYTES
+        self._read += len(chunk) + _CHUNK_BYTES
         return chunk
 
     def _raise_end(self) -> None:

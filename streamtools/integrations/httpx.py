@@ -259,9 +259,9 @@ class Tap(_Transport):
         """Counts a failure of ours, and logs the first of its kind; an exception's own text only on request."""
         self.warnings[code] += 1
         if self.warnings[code] == 1:
-            told = "" if error is None else f": {type(error).__module__}.{type(error).__qualname__}"
+            reason = "" if error is None else f": {type(error).__module__}.{type(error).__qualname__}"
             shown = error if os.environ.get("STREAMTOOLS_DEBUG") == "1" else None
-            _logger.warning("tap: %s%s; the response itself is not affected", code, told, exc_info=shown)
+            _logger.warning("tap: %s%s; the response itself is not affected", code, reason, exc_info=shown)
 
 
 def _is_stream(response: Any) -> bool:

@@ -52,15 +52,15 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         """Runs one call; returns the tool's value, or raises its exception. Of a call that was not run, denied say, it
         returns the text for the model."""
 
-        said: Exception | None = None
+        raised: Exception | None = None
 
         async def run(arguments: Mapping[str, Any]) -> Any:
-            nonlocal said
-            said = None
+            nonlocal raised
+            raised = None
             try:
                 return await self.wrapped.call_tool(name, tool_args, ctx, tool)
             except _SAYINGS as error:
-                said = error
+                raised = error
                 raise ToolError(f"the tool raised {type(error).__name__}") from None
 
         known = Toolset(self.tools).get(name)
@@ -71,6 +71,6 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         options: StepKeywords = {"pool": self.pool, **self.options}
         turn = await run_calls([(ctx.tool_call_id, name, tool_args)], [made], **options)
         (seen,) = turn.observations
-        if said is not None and seen.outcome == "failed":
-            raise said
+        if raised is not None and seen.outcome == "failed":
+            raise raised
         return seen.unwrap() if seen.attempts else seen.model_content

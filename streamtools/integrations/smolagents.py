@@ -64,15 +64,15 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         """Runs one call; returns the tool's value, or raises smolagents' error. Of a call that was not run, denied say,
         it returns the text for the model."""
         own = super().execute_tool_call
-        said: AgentError | None = None
+        raised: AgentError | None = None
 
         def run(given: Mapping[str, Any]) -> Any:
-            nonlocal said
-            said = None
+            nonlocal raised
+            raised = None
             try:
                 return own(tool_name, arguments)
             except AgentError as error:  # smolagents has worded it for the model
-                said = error
+                raised = error
                 raise ToolError(f"the tool raised {type(error).__name__}") from None
 
         known = self._known.get(tool_name)
@@ -83,6 +83,6 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         given = arguments if isinstance(arguments, Mapping) else {}
         turn = run_calls([(None, tool_name, given)], [made], **self._options).sync().finish()
         (seen,) = turn.observations
-        if said is not None and seen.outcome == "failed":
-            raise said
+        if raised is not None and seen.outcome == "failed":
+            raise raised
         return seen.unwrap() if seen.attempts else seen.model_content

@@ -77,8 +77,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
 
         tools = [self._tool(agent, name, uses, results, events) for name in {use["name"]: None for use in tool_uses}]
         calls = [(call_id, use["name"], use["input"]) for call_id, use in uses.items()]
-        async with run_calls(calls, [one for one in tools if one], **self._options) as told:
-            async for event in told:
+        async with run_calls(calls, [one for one in tools if one], **self._options) as running:
+            async for event in running:
                 if isinstance(event, ToolProgress):
                     yield event.value
                 elif isinstance(event, Observation) and not results[event.call_id] and event.outcome != "ok":

@@ -141,7 +141,7 @@ class _Writer:
             raise ExportError("two results are for one call; a history has one for each")
         ours = [by_id[call_id] for call_id in calls if call_id in by_id]
         answer = Answer(
-            parts=(*_said(message), *(Part(kind="call", call_id=call_id) for call_id in calls)),
+            parts=(*_spoken_parts(message), *(Part(kind="call", call_id=call_id) for call_id in calls)),
             calls=calls,
             arguments={
                 call_id: (arguments_text(each), each.arguments or self._empty(each))
@@ -190,7 +190,7 @@ class _Writer:
         return self._wire.results.as_messages(render_results(results, self._wire.name, contents, self._name_of))
 
 
-def _said(message: JSON) -> Iterator[Part]:
+def _spoken_parts(message: JSON) -> Iterator[Part]:
     if text := text_of(read_blocks(message.get("content"))):
         yield Part(kind="text", text=text)
     refusal = mapping_of(message.get("metadata")).get("refusal")
@@ -253,7 +253,7 @@ class _Reader:
             content = self._content(entry.blocks)
             return [{"role": entry.role, "content": content}] if content else []
         if isinstance(entry, Said):
-            return self._said(entry.answer)
+            return self._of_answer(entry.answer)
         return [self._returned(result) for result in entry.results]
 
     def _content(self, blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
@@ -261,7 +261,7 @@ class _Reader:
             return blocks[0].text
         return write_blocks(self.stand_ins.uncovered(blocks), self._store)
 
-    def _said(self, answer: Answer) -> list[dict[str, Any]]:
+    def _of_answer(self, answer: Answer) -> list[dict[str, Any]]:
         ours = answer.our_calls
         self._unanswered = []
         calls = [self._call(call, place) for place, call in enumerate(ours)]

@@ -64,9 +64,9 @@ def accepted_tool_schema_formats(stack: Iterable[object]) -> list[str]:
 
 
 def _accepted_by(party: object) -> Sequence[str]:
-    said: Any = getattr(party, "accepted_tool_schema_formats", None)
-    if said is not None:
-        formats: Any = said() if callable(said) else said
+    declared: Any = getattr(party, "accepted_tool_schema_formats", None)
+    if declared is not None:
+        formats: Any = declared() if callable(declared) else declared
         if isinstance(formats, str):
             raise TypeError(f"{type(party).__name__}.accepted_tool_schema_formats must be a list of formats, not a str")
         return tuple(formats or ())

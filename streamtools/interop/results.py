@@ -166,11 +166,11 @@ def _stored(result: JSON) -> InspectedResult | None:
         native = {str(payload.get("format")): payload.get("content")}
     else:
         return None
-    told = mapping_of(result.get("metadata"))
+    metadata = mapping_of(result.get("metadata"))
     return InspectedResult(
         format=payload["type"],
-        call_id=_text(told.get("tool_call_id")),
-        tool_name=_text(told.get("tool_name")),
+        call_id=_text(metadata.get("tool_call_id")),
+        tool_name=_text(metadata.get("tool_name")),
         is_error=payload.get("is_error") is True,
         text=text if isinstance(text, str) else "",
         blocks=blocks,
@@ -190,14 +190,14 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     if found is None:
         raise ExportError(f"{wire.name} recognises this result, and its `read` finds none in {sorted(message)}")
     own = found.results[0]
-    told = mapping_of(result.get("_metadata"))
+    metadata = mapping_of(result.get("_metadata"))
     raw_type = wire.results.raw_type
     return InspectedResult(
         format=wire.name,
         text=own.content,
         call_id=own.call_id or None,
-        tool_name=own.name or _text(told.get("tool_name")),
-        is_error=own.is_error or told.get("is_error") is True,
+        tool_name=own.name or _text(metadata.get("tool_name")),
+        is_error=own.is_error or metadata.get("is_error") is True,
         blocks=stand_ins.uncovered(own.blocks),
         kind="custom" if raw_type is not None and result.get("type") == raw_type else "function",
         source=result,
@@ -384,8 +384,8 @@ class MemoryAttachments:
 
 def reference(id_: str, encoding: Encoding = "base64", mime_type: str | None = None) -> dict[str, Any]:
     """Returns the stand-in for an attachment in a message: its id, and how it is to be written there."""
-    told = {"mime_type": mime_type} if mime_type else {}
-    return {"type": "attachment_ref", "id": id_, "encoding": encoding, **told}
+    typed = {"mime_type": mime_type} if mime_type else {}
+    return {"type": "attachment_ref", "id": id_, "encoding": encoding, **typed}
 
 
 def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
@@ -446,10 +446,10 @@ def _from_url(text: str, store: AttachmentStore) -> Any:
 
 
 def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> Any:
-    told = next((node[key] for key in _TYPES if isinstance(node.get(key), str)), None)
-    if told is None or (data := decoded(text)) is None:
+    mime_type = next((node[key] for key in _TYPES if isinstance(node.get(key), str)), None)
+    if mime_type is None or (data := decoded(text)) is None:
         return node
-    return {**node, "data": reference(store.put(Attachment(data, told if "/" in told else None)))}
+    return {**node, "data": reference(store.put(Attachment(data, mime_type if "/" in mime_type else None)))}
 
 
 def rewritten(node: Any, change: Callable[[Any], Any]) -> Any:
@@ -504,11 +504,11 @@ def _write(block: Block, store: AttachmentStore | None) -> dict[str, Any] | None
         return {"type": "text", "text": block.text}
     if not isinstance(block, Media):
         return None
-    told: dict[str, Any] = {"type": "media", "kind": block.kind}
-    told |= {key: value for key in _FIELDS if (value := getattr(block, key)) is not None}
+    written: dict[str, Any] = {"type": "media", "kind": block.kind}
+    written |= {key: value for key in _FIELDS if (value := getattr(block, key)) is not None}
     ref = attachment_of(block)
     if ref is None and block.data is None:
-        return told
+        return written
     if ref is None:
         data = decoded(block.data or "")
         if data is None:
@@ -516,7 +516,7 @@ def _write(block: Block, store: AttachmentStore | None) -> dict[str, Any] | None
         if store is None:
             return {"type": "text", "text": f"{block.placeholder()} [left out: there is no store for attachments]"}
         ref = reference(store.put(Attachment(data, block.mime_type)))
-    return told | {"attachment": dict(ref)}
+    return written | {"attachment": dict(ref)}
 
 
 def read_blocks(written: object) -> tuple[Block, ...]:

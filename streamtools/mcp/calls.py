@@ -61,7 +61,7 @@ def caller(
         try:
             answer = await peer.call(name, arguments, meta=current_carrier(), on_progress=progress)
         except Exception as error:
-            told = _lost(server, effect) if _is_lost(error) else _told(error, server, limits)
+            told = _lost(server, effect) if _is_lost(error) else _refusal(error, server, limits)
             if told is None:
                 raise
             raise told from error
@@ -96,8 +96,8 @@ def _is_lost(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_lost, error.exceptions))
     code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
-    said = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
-    return said or isinstance(error, _LOST)
+    closed = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
+    return closed or isinstance(error, _LOST)
 
 
 def _lost(server: str, effect: Effect) -> ToolError:
@@ -107,7 +107,7 @@ def _lost(server: str, effect: Effect) -> ToolError:
     return ToolOutcomeUnknown(f"{what}; the call may have had its effect")
 
 
-def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:
+def _refusal(error: Exception, server: str, limits: Limits) -> ToolError | None:
     """Returns the error for the model after a failure on the way to the MCP server or in its answer; None for any
     other.
 

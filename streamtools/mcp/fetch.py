@@ -427,8 +427,8 @@ def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
 def _note_caching(page: Any, found: _Found) -> None:
     """Notes ``ttlMs`` and ``cacheScope``. The SDK fills them in where the server omitted them, which its objects
     show."""
-    said = getattr(page, "model_fields_set", None)
-    if said is None or "ttl_ms" in said or "ttlMs" in said:
+    fields_set = getattr(page, "model_fields_set", None)
+    if fields_set is None or "ttl_ms" in fields_set or "ttlMs" in fields_set:
         ttl = peek(page, "ttlMs", "ttl_ms")
         if isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and math.isfinite(ttl):
             found.ttls.append(max(ttl, 0) / 1000)

@@ -90,7 +90,7 @@ class Pins:
         try:
             servers: dict[str, dict[str, Any]] = json.loads(text)["pins"]
             approved = {
-                server: {name: ServerTool(**{**told, "name": name}) for name, told in tools.items()}
+                server: {name: ServerTool(**{**fields, "name": name}) for name, fields in tools.items()}
                 for server, tools in servers.items()
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -26,132 +26,6 @@ from .text_histories import result_text
 __all__ = ["NativeToolAdapter", "StreamingAdapter", "ToolCallingAdapter"]
 
 
-_CHAT = "openai.chat_completions"
-
-
-class NativeToolAdapter:
-    """An adapter for the API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
-
-    A whole response is read for its first call, as one payload has one. A stream (or a `Turn`) has them all: there
-    `messages` writes every call and every result.
-
-    Args:
-        wire: the wire whose form the tools take.
-
-    Raises:
-        ValueError: the wire does not say where a whole response has its message (`Wire.message_in`); use
-            `streamtools.exports`.
-    """
-
-    def __init__(self, wire: str = _CHAT) -> None:
-        readable = [each.name for each in known() if each.message_in is not None]
-        if wire not in readable:
-            raise ValueError(
-                f"NativeToolAdapter does not know {wire!r}; known: {', '.join(readable)}. "
-                "For others, put what streamtools.exports gives into the request yourself"
-            )
-        self.wire = wire
-        """The wire whose form the tools take."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.wire!r})"
-
-    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
-
-        Raises:
-            ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
-                `streamtools.exports.export` gives it, here and to the pipeline.
-        """
-        told = [given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _made(tools)]
-        return find(self.wire, False)[0].request(told, False) if told else {}
-
-    def extract_tool_call(self, response: Any) -> Payload | None:
-        """Returns the first call, or the text as the answer; None if there is neither."""
-        if isinstance(response, Turn):
-            calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
-            text = response.text
-        else:
-            said = said_in(response)
-            calls, text = [payload_of_call(call) for call in said.calls], said.verbatim
-        if calls:
-            return calls[0]
-        return {"answer": text} if text else None
-
-    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Validates the call by the tool itself; the API's own check is not relied upon."""
-        return check(payload, tools_by_name)
-
-    def stages(self) -> StageList:
-        """Returns the default stages: native calls need no others."""
-        return DEFAULT
-
-    def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Returns the messages to append after a turn, in the wire's form."""
-        return turn.messages(self.wire)
-
-    def only_thinks(self, turn: Turn) -> bool:
-        """Returns False: a native turn is an answer if it calls nothing."""
-        return False
-
-    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
-        """Returns the history with each observation as its call's result; see `streamtools.history.with_results`."""
-        return with_results(list(messages), results, self.wire)
-
-    def tool_call_id(self, response: Any) -> str | None:
-        """Returns the id of the call that `extract_tool_call` gives; None if there is none."""
-        if isinstance(response, Turn):
-            return next((call.call_id for call in response.calls if call.kind != "server"), None)
-        return next((call.call_id for call in said_in(response).calls), None)
-
-    def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Returns the model's message in the form of chat completions, with only the call that `extract_tool_call`
-        gives: a call without a result is refused. For a turn, the message has all calls."""
-        if isinstance(response, Turn):
-            return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
-        said = said_in(response)
-        message: dict[str, Any] = {"role": "assistant", "content": said.verbatim or None}
-        if said.calls:
-            message["tool_calls"] = [_chat_call(said.calls[0])]
-        return message
-
-    def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Returns a call's result, in the form of chat completions.
-
-        Raises:
-            ValueError: there is no id; `tool_call_id` returns a response's.
-        """
-        if tool_call_id is None and isinstance(result, Observation):
-            tool_call_id = result.call_id
-        if tool_call_id is None:
-            raise ValueError("format_tool_result() needs tool_call_id=...; take it from tool_call_id(response)")
-        return {"role": "tool", "tool_call_id": tool_call_id, "content": result_text(result)}
-
-
-def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
-    """Returns the given tools as tools, also those that are functions."""
-    exported = {given.name: given for given in tools if isinstance(given, Exported)}
-    return [exported.get(name) or tool for name, tool in named_tools(tools)]
-
-
-def _of_turn(call: ToolCall) -> Payload:
-    if call.arguments is not None:
-        return {"tool": call.name, "arguments": call.arguments}
-    return payload_of_call(ResponseCall(call_id=call.call_id, name=call.name, text=call.arguments_text))
-
-
-def _chat_call(call: ResponseCall) -> dict[str, Any]:
-    if call.is_custom:
-        return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": call.text}}
-    found = arguments_of(call.text)
-    whole = not isinstance(found, str) and not found[1]
-    function = {"name": call.name, "arguments": call.text if whole else "{}"}
-    return {"id": call.call_id, "type": "function", "function": function}
-
-
-# -- the interface of adapters -----------------------------------------------------------------------------------------
-
-
 @runtime_checkable
 class ToolCallingAdapter(Protocol):
     """Handles the parts that differ between models: request, response and arguments. Any object with these three
@@ -227,3 +101,131 @@ class StreamingAdapter(ToolCallingAdapter, Protocol):
             tool_call_id: the call's id, where the mode has any.
         """
         ...
+
+
+# -- the API's own calls -----------------------------------------------------------------------------------------------
+
+
+_CHAT = "openai.chat_completions"
+
+
+class NativeToolAdapter:
+    """An adapter for the API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
+
+    A whole response is read for its first call, as one payload has one. A stream (or a `Turn`) has them all: there
+    `messages` writes every call and every result.
+
+    Args:
+        wire: the wire whose form the tools take.
+
+    Raises:
+        ValueError: the wire does not say where a whole response has its message (`Wire.message_in`); use
+            `streamtools.exports`.
+    """
+
+    def __init__(self, wire: str = _CHAT) -> None:
+        readable = [each.name for each in known() if each.message_in is not None]
+        if wire not in readable:
+            raise ValueError(
+                f"NativeToolAdapter does not know {wire!r}; known: {', '.join(readable)}. "
+                "For others, put what streamtools.exports gives into the request yourself"
+            )
+        self.wire = wire
+        """The wire whose form the tools take."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.wire!r})"
+
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
+
+        Raises:
+            ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
+                `streamtools.exports.export` gives it, here and to the pipeline.
+        """
+        payloads = [
+            given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _made(tools)
+        ]
+        return find(self.wire, False)[0].request(payloads, False) if payloads else {}
+
+    def extract_tool_call(self, response: Any) -> Payload | None:
+        """Returns the first call, or the text as the answer; None if there is neither."""
+        if isinstance(response, Turn):
+            calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
+            text = response.text
+        else:
+            content = said_in(response)
+            calls, text = [payload_of_call(call) for call in content.calls], content.verbatim
+        if calls:
+            return calls[0]
+        return {"answer": text} if text else None
+
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+        """Validates the call by the tool itself; the API's own check is not relied upon."""
+        return check(payload, tools_by_name)
+
+    def stages(self) -> StageList:
+        """Returns the default stages: native calls need no others."""
+        return DEFAULT
+
+    def messages(self, turn: Turn) -> list[dict[str, Any]]:
+        """Returns the messages to append after a turn, in the wire's form."""
+        return turn.messages(self.wire)
+
+    def only_thinks(self, turn: Turn) -> bool:
+        """Returns False: a native turn is an answer if it calls nothing."""
+        return False
+
+    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
+        """Returns the history with each observation as its call's result; see `streamtools.history.with_results`."""
+        return with_results(list(messages), results, self.wire)
+
+    def tool_call_id(self, response: Any) -> str | None:
+        """Returns the id of the call that `extract_tool_call` gives; None if there is none."""
+        if isinstance(response, Turn):
+            return next((call.call_id for call in response.calls if call.kind != "server"), None)
+        return next((call.call_id for call in said_in(response).calls), None)
+
+    def format_assistant_message(self, response: Any) -> dict[str, Any]:
+        """Returns the model's message in the form of chat completions, with only the call that `extract_tool_call`
+        gives: a call without a result is refused. For a turn, the message has all calls."""
+        if isinstance(response, Turn):
+            return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
+        content = said_in(response)
+        message: dict[str, Any] = {"role": "assistant", "content": content.verbatim or None}
+        if content.calls:
+            message["tool_calls"] = [_chat_call(content.calls[0])]
+        return message
+
+    def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
+        """Returns a call's result, in the form of chat completions.
+
+        Raises:
+            ValueError: there is no id; `tool_call_id` returns a response's.
+        """
+        if tool_call_id is None and isinstance(result, Observation):
+            tool_call_id = result.call_id
+        if tool_call_id is None:
+            raise ValueError("format_tool_result() needs tool_call_id=...; take it from tool_call_id(response)")
+        return {"role": "tool", "tool_call_id": tool_call_id, "content": result_text(result)}
+
+
+def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
+    """Returns the given tools as tools, also those that are functions."""
+    exported = {given.name: given for given in tools if isinstance(given, Exported)}
+    return [exported.get(name) or tool for name, tool in named_tools(tools)]
+
+
+def _of_turn(call: ToolCall) -> Payload:
+    if call.arguments is not None:
+        return {"tool": call.name, "arguments": call.arguments}
+    return payload_of_call(ResponseCall(call_id=call.call_id, name=call.name, text=call.arguments_text))
+
+
+def _chat_call(call: ResponseCall) -> dict[str, Any]:
+    if call.is_custom:
+        return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": call.text}}
+    found = arguments_of(call.text)
+    whole = not isinstance(found, str) and not found[1]
+    function = {"name": call.name, "arguments": call.text if whole else "{}"}
+    return {"id": call.call_id, "type": "function", "function": function}

@@ -418,14 +418,14 @@ class ToolCallValidation:
 def check(
     payload: Mapping[str, Any] | None,
     tools_by_name: Mapping[str, AnyTool],
-    told: Callable[[str, Tool], Exported] | None = None,
+    shown_as: Callable[[str, Tool], Exported] | None = None,
 ) -> ToolCallValidation:
     """Validates a payload's call by the tool itself.
 
     Args:
         payload: the result of `extract_tool_call`.
         tools_by_name: the tools that may be called.
-        told: gives a tool as it was shown to the model, if that differs from the tool.
+        shown_as: gives a tool as it was shown to the model, if that differs from the tool.
     """
     found = _call_of(payload, tools_by_name)
     if isinstance(found, ToolCallValidation):
@@ -434,8 +434,8 @@ def check(
     tools = Toolset([given])
     (tool,) = tools.values()
     assert tool is not None, "it is no bare name"
-    if told is not None:
-        tools = Toolset([told(name, tool)])
+    if shown_as is not None:
+        tools = Toolset([shown_as(name, tool)])
     try:
         bound = tool.validate(tools.decode(next(iter(tools)), arguments))
     except InvalidArguments as error:
@@ -694,11 +694,12 @@ class _ValidateAs:
         return Validate(told, limits)
 
 
-def with_payloads(told: Callable[[str, Tool], Exported] | None = None) -> StageList:
+def with_payloads(shown_as: Callable[[str, Tool], Exported] | None = None) -> StageList:
     """Returns the default stages with the one for payloads.
 
     Args:
-        told: gives a tool as it was shown to the model under that name, if its arguments have to be read differently.
+        shown_as: gives a tool as it was shown to the model under that name, if its arguments have to be read in
+            another way.
     """
     stages = DEFAULT.insert_before("accumulate", PAYLOADS)
-    return stages if told is None else stages.without("validate").insert_after("finalize", _ValidateAs(told))
+    return stages if shown_as is None else stages.without("validate").insert_after("finalize", _ValidateAs(shown_as))

@@ -404,11 +404,11 @@ def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> di
     return arguments
 
 
-def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
+def _free(wanted: str, *others: Mapping[str, Any]) -> str:
     """Returns a key that is not taken, of characters that every provider takes and no pointer has to escape."""
     wanted = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted)
     name, number = wanted, 1
-    while any(name in names for names in taken):
+    while any(name in names for names in others):
         number += 1
         name = f"{wanted}_{number}"
     return name

@@ -92,7 +92,7 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
         return []
     wire = wire_named(turn.record or turn.wire or CHAT)
     part = Part(kind="text", text=text)
-    said = wire.render(Answer(parts=(part,), calls={}, arguments={}, results=(), own_wire=False))
+    rendered = wire.render(Answer(parts=(part,), calls={}, arguments={}, results=(), own_wire=False))
     observed = {observation.call_id: observation for observation in turn.observations}
     ours = [call for call in turn.calls if call.kind != "server"]
     results = [result_of(call, observed.get(call.call_id), wire.name) for call in ours]
@@ -101,7 +101,7 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
         lines.append(_GO_ON)
     media = [block for result in results for block in result.blocks if isinstance(block, Media)]
     prompt = Prompt(role="user", blocks=(Text("\n".join(lines)), *media))
-    return [*said, *wire.render_prompt(prompt)] if lines else said
+    return [*rendered, *wire.render_prompt(prompt)] if lines else rendered
 
 
 def observed_line(content: str) -> str:

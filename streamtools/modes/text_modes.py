@@ -65,10 +65,10 @@ class _TextAdapter(ABC):
         as one."""
         if isinstance(response, Turn):
             return payload_of_turn(response)
-        said = said_in(response)
-        found = find_payload(said.text)
-        if found is None and said.calls:
-            native = payload_of_call(said.calls[0])
+        content = said_in(response)
+        found = find_payload(content.text)
+        if found is None and content.calls:
+            native = payload_of_call(content.calls[0])
             return native if isinstance(native["arguments"], dict) else None
         return found
 
@@ -122,8 +122,8 @@ class OpenAIStructuredAdapter(_TextAdapter):
         self._scratchpad = scratchpad
 
     def __repr__(self) -> str:
-        said = f"strict={self._strict}, wrapped={self._wrapper is not None}, scratchpad={self._scratchpad}"
-        return f"{type(self).__name__}({said})"
+        options = f"strict={self._strict}, wrapped={self._wrapper is not None}, scratchpad={self._scratchpad}"
+        return f"{type(self).__name__}({options})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Returns ``response_format`` with the schema.
@@ -131,8 +131,8 @@ class OpenAIStructuredAdapter(_TextAdapter):
         Raises:
             ExportError: a tool cannot be expressed strictly; the message says why.
         """
-        told = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
-        schema = payload_schema(told, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
+        described = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
+        schema = payload_schema(described, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
         form = find(CHAT).structured
         assert form is not None, "the wire of this adapter has structured output"
         if self._strict and (problem := schema_problem(schema, form.strict.bounds)) is not None:

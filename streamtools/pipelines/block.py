@@ -1,4 +1,4 @@
-"""The block around a stream: the one place that owns tasks.
+"""Runs a stream and its calls in a block: the one place that owns tasks.
 
 Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns
 a task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio).

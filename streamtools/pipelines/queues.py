@@ -1,4 +1,4 @@
-"""Bounded queues from the reading task to the consumers of a pipeline: the outbox, and a branch for each further one.
+"""Bounds the queues from the reading task to a pipeline's consumers: the outbox, and a branch for each further one.
 
     async with anyio.create_task_group() as tasks, pipeline(stream, tools=[...]) as events:
         tasks.start_soon(show, events.branch(size=64, when_full="drop_oldest"))

@@ -1,4 +1,4 @@
-"""Many turns as one run: the state that the steps of an agent's loop share, and the numbers and causes of its events.
+"""Makes one run of many turns: the state that its steps share, and the numbers and causes of its events.
 
 `seq` numbers the events of a run; `causes` names the events that led to one. Both are set at one place, here, when an
 event is emitted, so that effects are attributed by identity and not by when they happened to be seen.

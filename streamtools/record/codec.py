@@ -79,14 +79,14 @@ def written_event(event: Event) -> dict[str, Any]:
 
 
 def _written_fields(value: Any, depth: int = 0) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    fields_by_name: dict[str, Any] = {}
     kind: Any = type(value)
     for name, default, is_tuple in _plans(kind):
         found = getattr(value, name)
         if found is default or (type(found) is type(default) and type(found) in _COMPARED and found == default):
             continue
-        told[name] = _written(list(found) if is_tuple else found, depth)
-    return told
+        fields_by_name[name] = _written(list(found) if is_tuple else found, depth)
+    return fields_by_name
 
 
 def written_value(value: Any) -> Any:
@@ -158,25 +158,25 @@ def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
     name = next((kind.__name__ for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind), None)
     if name is None:
         return {MARK: "error", "type": class_name(error), "message": _text_of(error)}
-    told: dict[str, Any] = {MARK: "error", "is": name, "args": _written(list(error.args), depth)}
+    written: dict[str, Any] = {MARK: "error", "is": name, "args": _written(list(error.args), depth)}
     own = {key: value for key, value in vars(error).items() if not key.startswith("_")}
     if own:
-        told["has"] = _written(own, depth)
+        written["has"] = _written(own, depth)
     if error.__cause__ is not None:
-        told["cause"] = _written_error(error.__cause__, depth) if depth < MOST_LEVELS else None
-    return told
+        written["cause"] = _written_error(error.__cause__, depth) if depth < MOST_LEVELS else None
+    return written
 
 
 def _written_object(value: Any) -> Any:
     """Returns the JSON that a model would read of an object, under its class's name."""
     from pydantic_core import to_jsonable_python
 
-    told: dict[str, Any] = {MARK: "object", "type": class_name(value)}
+    written: dict[str, Any] = {MARK: "object", "type": class_name(value)}
     try:
-        told["is"] = _written(to_jsonable_python(value), 1)
+        written["is"] = _written(to_jsonable_python(value), 1)
     except Exception:  # a user's class may raise anything, and a value may contain itself
-        told.pop("is", None)
-    return told
+        written.pop("is", None)
+    return written
 
 
 def _text_of(error: BaseException) -> str:
@@ -199,27 +199,27 @@ _WRITES: Mapping[type, Callable[[Any, int], Any]] = {
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def read_event(told: Mapping[str, Any]) -> Event:
+def read_event(written: Mapping[str, Any]) -> Event:
     """Returns the event that was written.
 
     Raises:
         ValueError: this is no event, or a field has no such type; the message says which.
     """
-    name = told.get("event")
+    name = written.get("event")
     kind = EVENTS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError("an event of an unknown kind")
-    read: Event = _read_fields(kind, {name: one for name, one in told.items() if name != "event"}, 0)
+    read: Event = _read_fields(kind, {name: one for name, one in written.items() if name != "event"}, 0)
     return read
 
 
-def read_value(told: Any) -> Any:
+def read_value(written: Any) -> Any:
     """Returns the value that was written.
 
     Raises:
         ValueError: it was not written by `written_value`.
     """
-    return _read(told, 0)
+    return _read(written, 0)
 
 
 class _Fact(NamedTuple):
@@ -231,14 +231,14 @@ class _Fact(NamedTuple):
     kind: str
 
 
-def _read_fields(kind: type, told: Mapping[str, Any], depth: int) -> Any:
+def _read_fields(kind: type, written: Mapping[str, Any], depth: int) -> Any:
     """Makes an object without calling its class, whose `__init__` may do anything with the fields."""
     made: Any = object.__new__(kind)
-    left = set(told)
+    left = set(written)
     for fact in _facts(kind):
-        if fact.name in told:
+        if fact.name in written:
             left.discard(fact.name)
-            value = _read(told[fact.name], depth + 1)
+            value = _read(written[fact.name], depth + 1)
             if fact.kind.startswith("tuple[") and type(value) is list:
                 value = tuple(value)
             if not fact.is_valid(value):
@@ -265,25 +265,25 @@ def _facts(kind: type) -> tuple[_Fact, ...]:
     return (*facts, *(_Fact(one, 0 if one == "_end" else None, _is_nothing, "nothing") for one in sorted(unwritten)))
 
 
-def _read(told: Any, depth: int) -> Any:
+def _read(written: Any, depth: int) -> Any:
     if depth > MOST_LEVELS * 3:
         raise ValueError("a value is nested too deeply")
-    if type(told) is list:
-        return [_read(one, depth + 1) for one in told]
-    if type(told) is not dict:
-        return told
-    if MARK not in told:
-        return {key: _read(one, depth + 1) for key, one in told.items()}
-    name = told[MARK]
-    inner = told.get("is")
+    if type(written) is list:
+        return [_read(one, depth + 1) for one in written]
+    if type(written) is not dict:
+        return written
+    if MARK not in written:
+        return {key: _read(one, depth + 1) for key, one in written.items()}
+    name = written[MARK]
+    inner = written.get("is")
     if not isinstance(name, str):
         raise ValueError("a value of an unknown kind")
     if name in VALUES:
-        return _read_fields(VALUES[name], {key: one for key, one in told.items() if key != MARK}, depth)
+        return _read_fields(VALUES[name], {key: one for key, one in written.items() if key != MARK}, depth)
     if name == "error":
-        return _read_error(told, depth)
+        return _read_error(written, depth)
     if name == "object":
-        return _read(inner, depth + 1) if "is" in told else RecordedObject(str(told.get("type")))
+        return _read(inner, depth + 1) if "is" in written else RecordedObject(str(written.get("type")))
     read = _READS.get(name)
     if read is None or inner is None:
         raise ValueError("a value of an unknown kind")
@@ -293,11 +293,11 @@ def _read(told: Any, depth: int) -> Any:
         raise ValueError(f"a {name} that is none") from error
 
 
-def _read_error(told: Mapping[str, Any], depth: int) -> BaseException:
-    if "is" not in told:
-        return RecordedError(str(told.get("type")), str(told.get("message", "")))
-    kind = ERRORS.get(told["is"]) if isinstance(told["is"], str) else None
-    own, args = _read(told.get("has", {}), depth + 1), _read(told.get("args", []), depth + 1)
+def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
+    if "is" not in written:
+        return RecordedError(str(written.get("type")), str(written.get("message", "")))
+    kind = ERRORS.get(written["is"]) if isinstance(written["is"], str) else None
+    own, args = _read(written.get("has", {}), depth + 1), _read(written.get("args", []), depth + 1)
     if kind is None or not isinstance(own, dict) or not isinstance(args, list):
         raise ValueError("an error of an unknown kind")
     error = kind.__new__(kind)
@@ -306,8 +306,8 @@ def _read_error(told: Mapping[str, Any], depth: int) -> BaseException:
         if not isinstance(name, str) or name.startswith("_"):
             raise ValueError("an error has a field that no error has")
         error.__dict__[name] = value
-    if told.get("cause") is not None:
-        cause = _read(told["cause"], depth + 1)
+    if written.get("cause") is not None:
+        cause = _read(written["cause"], depth + 1)
         if not isinstance(cause, BaseException):
             raise ValueError("an error's cause is no error")
         error.__cause__ = cause

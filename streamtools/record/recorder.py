@@ -135,8 +135,8 @@ class Recorder:
         kind = type(event)
         if kind is StepStart:
             self._begin(event.run_id)  # type: ignore[attr-defined]  # it is a StepStart
-        told = written_event(event)
-        self._write(told if self._redaction is None else self._redaction.event(told))
+        written = written_event(event)
+        self._write(written if self._redaction is None else self._redaction.event(written))
         if kind in _FLUSHED and self._file is not None:
             self._file.flush()
         if kind is StepEnd:
@@ -176,10 +176,10 @@ class Recorder:
     @_ends
     def end_stream(self, error: StreamError | None, /) -> None:
         """Records the end of a response's body."""
-        told = {"source_end": None if error is None else written_value(error), "at": _now()}
+        entry = {"source_end": None if error is None else written_value(error), "at": _now()}
         if self._redaction is not None and error is not None:
-            told["source_end"] = self._redaction.event({"event": "StreamEnd", "error": told["source_end"]})["error"]
-        self._write(told)
+            entry["source_end"] = self._redaction.event({"event": "StreamEnd", "error": entry["source_end"]})["error"]
+        self._write(entry)
 
     # -- lines --
 
@@ -230,10 +230,10 @@ class Recorder:
             self._file.close()
             self._file = None
 
-    def _write(self, told: Mapping[str, Any]) -> None:
+    def _write(self, written: Mapping[str, Any]) -> None:
         if self._file is None:
             return
-        line = _line(told)
+        line = _line(written)
         if self._size + len(line) > self._most:
             self.cut = True
             self._file.write(_line({"cut": "max_recording_bytes"}))
@@ -263,11 +263,11 @@ def _lock(file: BinaryIO) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _line(told: Any) -> bytes:
+def _line(written: Any) -> bytes:
     try:
-        return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(written, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # an integer of more than 64 bits, or half a surrogate pair
-        return json.dumps(told).encode() + b"\n"
+        return json.dumps(written).encode() + b"\n"
 
 
 def _now() -> float:
@@ -309,27 +309,27 @@ class Redaction:
         self._redact = redact
         self._texts: dict[str, list[str]] = {}  # of texts that have not ended, by the event that ends them
 
-    def event(self, told: dict[str, Any]) -> dict[str, Any]:
+    def event(self, written: dict[str, Any]) -> dict[str, Any]:
         """Returns an event as it may be written.
 
         Raises:
             TypeError: the caller's function returned something else than a text.
         """
-        name = told["event"]
+        name = written["event"]
         if name in _DELTAS:
             field, end = _DELTAS[name]
-            text = told.get(field, "")
+            text = written.get(field, "")
             if end is not None:
                 self._texts.setdefault(end, []).append(text)
-            return {**told, field: DOT * len(text)}
-        kept = self._fields(told)
+            return {**written, field: DOT * len(text)}
+        kept = self._fields(written)
         if name in self._texts:
-            said = "".join(self._texts.pop(name))
-            kept["whole"] = self.text(told.get("whole", said))
+            joined = "".join(self._texts.pop(name))
+            kept["whole"] = self.text(written.get("whole", joined))
         elif name == "ApprovalRequested":
             kept["fingerprint"] = ""
-        elif name == "ApprovalResolved" and "reason" in told:
-            kept["reason"] = self._leaves(told["reason"])
+        elif name == "ApprovalResolved" and "reason" in written:
+            kept["reason"] = self._leaves(written["reason"])
         return kept
 
     def text(self, text: str) -> str:
@@ -339,16 +339,16 @@ class Redaction:
             raise TypeError(f"redact returned {class_name(kept)}, not a text")
         return kept
 
-    def _fields(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def _fields(self, written: Mapping[str, Any]) -> dict[str, Any]:
         """Redacts the fields of an event, or of a value of ours. Numbers in fields of their own are kept."""
         kept: dict[str, Any] = {}
-        for name, value in told.items():
+        for name, value in written.items():
             if name in _DROPPED:
                 continue
             is_content = name not in _KEPT and not isinstance(value, (bool, int, float))
             kept[name] = self._leaves(value) if is_content else value
-        if told.get(MARK) == "ToolCall" and "arguments_text" in told:
-            kept["arguments_text"] = self._arguments_text(told["arguments_text"])
+        if written.get(MARK) == "ToolCall" and "arguments_text" in written:
+            kept["arguments_text"] = self._arguments_text(written["arguments_text"])
         return kept
 
     def _arguments_text(self, text: str) -> str:
@@ -377,12 +377,12 @@ class Redaction:
         if mark in VALUES:
             return self._fields(value)
         if mark == "error":
-            told = {key: self._leaves(one) for key, one in value.items() if key in ("args", "message")}
+            entry = {key: self._leaves(one) for key, one in value.items() if key in ("args", "message")}
             if "has" in value:
-                told["has"] = self._fields(value["has"])
+                entry["has"] = self._fields(value["has"])
             if value.get("cause") is not None:
-                told["cause"] = self._leaves(value["cause"])
-            return {**value, **told}
+                entry["cause"] = self._leaves(value["cause"])
+            return {**value, **entry}
         if mark == "bytes":
             return {**value, "is": ""}
         if mark is not None and mark != "dict":

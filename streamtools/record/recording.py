@@ -219,15 +219,15 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
     whole = len(lines) - 1  # what follows the last line end was cut, or is nothing
     for number, line in enumerate(lines[:whole], start=1):
         try:
-            told = json.loads(line)
-            if not isinstance(told, dict):
+            record = json.loads(line)
+            if not isinstance(record, dict):
                 raise ValueError("no object")
-            if "recording" in told:
-                current = _begun(told, runs)
+            if "recording" in record:
+                current = _begun(record, runs)
             elif current is None:
                 raise ValueError("no recording begins before it")
             else:
-                _take(current, told)
+                _take(current, record)
         except (ValueError, RecursionError) as error:
             raise RecordingError(f"{path}, line {number}: {_problem(error)}") from None
     if not runs:
@@ -243,17 +243,17 @@ def _problem(error: Exception) -> str:
     return one_line(str(error), 300)
 
 
-def _begun(told: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
-    if told["recording"] != VERSION:
-        raise ValueError(f"a recording of version {str(told['recording'])[:20]}; this reads version {VERSION}")
-    run_id = _text(told, "run_id")
+def _begun(record: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
+    if record["recording"] != VERSION:
+        raise ValueError(f"a recording of version {str(record['recording'])[:20]}; this reads version {VERSION}")
+    run_id = _text(record, "run_id")
     made = _Run(
         run_id=run_id,
-        name=_text_or_none(told, "name"),
-        conversation_id=_text_or_none(told, "conversation_id"),
-        began=datetime.fromisoformat(_text(told, "began")),
-        began_at=_number(told, "at"),
-        redacted=told.get("redacted") is True,
+        name=_text_or_none(record, "name"),
+        conversation_id=_text_or_none(record, "conversation_id"),
+        began=datetime.fromisoformat(_text(record, "began")),
+        began_at=_number(record, "at"),
+        redacted=record.get("redacted") is True,
     )
     known = runs.setdefault(run_id, made)
     later = (made.began - known.began).total_seconds()
@@ -264,43 +264,43 @@ def _begun(told: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
     return known
 
 
-def _take(run: _Run, told: Mapping[str, Any]) -> None:
+def _take(run: _Run, record: Mapping[str, Any]) -> None:
     for key, read in _LINES.items():
-        if key in told:
-            read(run, told)
+        if key in record:
+            read(run, record)
             return
     raise ValueError("a line of an unknown kind")
 
 
-def _event(run: _Run, told: Mapping[str, Any]) -> None:
-    run.entries.append(moved(read_event(told), run.shift) if run.shift else read_event(told))
+def _event(run: _Run, record: Mapping[str, Any]) -> None:
+    run.entries.append(moved(read_event(record), run.shift) if run.shift else read_event(record))
 
 
-def _chunk(run: _Run, told: Mapping[str, Any]) -> None:
-    text = told["chunk"]
+def _chunk(run: _Run, record: Mapping[str, Any]) -> None:
+    text = record["chunk"]
     if text is None:
-        run.entries.append(Chunk(_at(run, told), None, int(_number(told, "size"))))
+        run.entries.append(Chunk(_at(run, record), None, int(_number(record, "size"))))
     else:
-        run.entries.append(Chunk(_at(run, told), _text(told, "chunk"), len(text)))
+        run.entries.append(Chunk(_at(run, record), _text(record, "chunk"), len(text)))
 
 
-def _bytes(run: _Run, told: Mapping[str, Any]) -> None:
+def _bytes(run: _Run, record: Mapping[str, Any]) -> None:
     try:
-        data = base64.b64decode(_text(told, "bytes"), validate=True)
+        data = base64.b64decode(_text(record, "bytes"), validate=True)
     except binascii.Error:
         raise ValueError("bytes are no base64") from None
-    run.entries.append(Chunk(_at(run, told), data, len(data)))
+    run.entries.append(Chunk(_at(run, record), data, len(data)))
 
 
-def _payload(run: _Run, told: Mapping[str, Any]) -> None:
-    payload = read_value(told["payload"])
+def _payload(run: _Run, record: Mapping[str, Any]) -> None:
+    payload = read_value(record["payload"])
     if not isinstance(payload, dict):
         raise ValueError("payload is no object")
-    run.entries.append(Chunk(_at(run, told), payload, len(json.dumps(told["payload"]))))
+    run.entries.append(Chunk(_at(run, record), payload, len(json.dumps(record["payload"]))))
 
 
-def _stream(run: _Run, told: Mapping[str, Any]) -> None:
-    facts = told["stream"]
+def _stream(run: _Run, record: Mapping[str, Any]) -> None:
+    facts = record["stream"]
     if not isinstance(facts, dict):
         raise ValueError("stream is no object")
     wire, salt, tools = _text_or_none(facts, "wire"), _text(facts, "id_salt"), facts.get("tools")
@@ -309,18 +309,18 @@ def _stream(run: _Run, told: Mapping[str, Any]) -> None:
     run.entries.append(StreamFacts(wire=wire, id_salt=salt, tools=tuple(tools), is_plain=facts.get("is_plain") is True))
 
 
-def _source_end(run: _Run, told: Mapping[str, Any]) -> None:
-    error = read_value(told["source_end"])
+def _source_end(run: _Run, record: Mapping[str, Any]) -> None:
+    error = read_value(record["source_end"])
     if error is not None and not isinstance(error, StreamError):
         raise ValueError("source_end is no error of a stream")
     run.entries.append(SourceEnd(error))
 
 
-def _run_end(run: _Run, told: Mapping[str, Any]) -> None:
-    run.outcome = _text_or_none(told, "run_end")
+def _run_end(run: _Run, record: Mapping[str, Any]) -> None:
+    run.outcome = _text_or_none(record, "run_end")
 
 
-def _cut(run: _Run, told: Mapping[str, Any]) -> None:
+def _cut(run: _Run, record: Mapping[str, Any]) -> None:
     run.cut = True
 
 
@@ -337,23 +337,23 @@ _LINES: Mapping[str, Callable[[_Run, Mapping[str, Any]], None]] = {
 """How each kind of line is read, by the key that shows it."""
 
 
-def _text(told: Mapping[str, Any], key: str) -> str:
-    value = told.get(key)
+def _text(record: Mapping[str, Any], key: str) -> str:
+    value = record.get(key)
     if not isinstance(value, str):
         raise ValueError(f"{key} is {type(value).__name__}, not text")
     return value
 
 
-def _text_or_none(told: Mapping[str, Any], key: str) -> str | None:
-    return None if told.get(key) is None else _text(told, key)
+def _text_or_none(record: Mapping[str, Any], key: str) -> str | None:
+    return None if record.get(key) is None else _text(record, key)
 
 
-def _at(run: _Run, told: Mapping[str, Any]) -> float:
-    return _number(told, "at") + run.shift
+def _at(run: _Run, record: Mapping[str, Any]) -> float:
+    return _number(record, "at") + run.shift
 
 
-def _number(told: Mapping[str, Any], key: str) -> float:
-    value = told.get(key)
+def _number(record: Mapping[str, Any], key: str) -> float:
+    value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{key} is {type(value).__name__}, not a number")
     return value

@@ -54,7 +54,7 @@ _JUDGED = (None, "invalid_arguments")  # the problems of a call whose text is wh
 _BY_SCHEMA = ("status", "problem", "arguments", "normalizations")  # fields of a call that depend on its judge
 _WORDS = frozenset({"finish", "complete", "status", "problem", "code", "kind", "wire", "dispatchable"})
 """Fields whose values are words of ours, which a difference may show."""
-_MOST_TOLD = 100  # differences: one often leads to all that follow
+_MOST_REPORTED = 100  # differences: one often leads to all that follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +189,9 @@ class Redecoding:
             return event
         if self._tools is None and isinstance(event, ToolCallValidated):
             return event
-        while self._made and self._is_told(self._made[0]) and type(self._made[0]) is not type(event):
+        while self._made and self._is_consequence(self._made[0]) and type(self._made[0]) is not type(event):
             self._made.popleft()
-        if self._is_told(event) and not (self._made and isinstance(self._made[0], ToolCallValidated)):
+        if self._is_consequence(event) and not (self._made and isinstance(self._made[0], ToolCallValidated)):
             return event
         if not self._made:
             if not self._is_left and not isinstance(event, _EITHER):
@@ -213,7 +213,7 @@ class Redecoding:
             self._give_up()
         return event
 
-    def _is_told(self, event: Event) -> bool:
+    def _is_consequence(self, event: Event) -> bool:
         """Returns whether an event only follows from a difference that was told: a call is valid now, or is not."""
         return isinstance(event, ToolCallValidated) and event.call_id in self._judged_otherwise
 
@@ -228,18 +228,18 @@ class Redecoding:
 
     def _compared(self, event: Event) -> dict[str, Any]:
         """Returns the fields of an event that are compared, as plain JSON."""
-        told = written_event(event)
+        written = written_event(event)
         for name in _PLACE:
-            told.pop(name, None)
+            written.pop(name, None)
         if isinstance(event, ToolCallEnd) and self._tools is None and event.call.problem in _JUDGED:
-            told.pop("error", None)
-            told["call"] = {name: value for name, value in told["call"].items() if name not in _BY_SCHEMA}
-        if "error" in told:
-            told["error"] = _without_cause(told["error"])
-        return told
+            written.pop("error", None)
+            written["call"] = {name: value for name, value in written["call"].items() if name not in _BY_SCHEMA}
+        if "error" in written:
+            written["error"] = _without_cause(written["error"])
+        return written
 
     def _differs(self, text: str) -> None:
-        if len(self.differences) < _MOST_TOLD:
+        if len(self.differences) < _MOST_REPORTED:
             self.differences.append(Difference(self._seq, text))
 
     def _give_up(self) -> None:

@@ -1,4 +1,4 @@
-"""JSON Schema: the dialects that providers take, their bounds and names, judging values, rewriting schemas.
+"""Handles JSON Schema: judges values, and rewrites schemas for the dialects, bounds and names of the providers.
 
 validation    judges values by a schema (2020-12, draft-07)
 translation   rewrites a schema in a provider's dialect, with the way back for the arguments

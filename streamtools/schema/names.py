@@ -47,13 +47,13 @@ class NameRule:
         may look like another's."""
         return self._in_characters(name)[: self.length] if name else "unknown_tool"
 
-    def fitted(self, name: str, taken: Collection[str] = ()) -> str:
+    def fitted(self, name: str, used: Collection[str] = ()) -> str:
         """Returns a name that the target takes: `name` itself if it may stay, else what is left of it and a hash of the
         whole.
 
         Args:
             name: any text.
-            taken: names that it may not become; a longer hash tells it from them.
+            used: names that it may not become; a longer hash tells it from them.
         """
         if self.takes(name):
             return name
@@ -61,7 +61,7 @@ class NameRule:
         plain = self._in_characters(name)
         for digits in range(_DIGITS, len(digest)):
             fitted = f"{plain[: self.length - digits - 1]}_{digest[:digits]}"
-            if fitted not in taken:
+            if fitted not in used:
                 return fitted
         raise AssertionError("a name of all digits of the hash cannot be taken by another name")
 

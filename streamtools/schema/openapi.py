@@ -23,8 +23,8 @@ def as_json_schema(schema: Mapping[str, Any] | None, depth: int = 0) -> dict[str
         return None
     if depth >= _MAX_DEPTH:
         return dict(schema)
-    said = {key: _translated(key, value, depth) for key, value in schema.items() if key not in _DROPPED}
-    return _nullable(said) if schema.get("nullable") is True else said
+    translated = {key: _translated(key, value, depth) for key, value in schema.items() if key not in _DROPPED}
+    return _nullable(translated) if schema.get("nullable") is True else translated
 
 
 def _translated(key: str, value: Any, depth: int) -> Any:

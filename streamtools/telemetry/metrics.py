@@ -97,13 +97,13 @@ class Metrics:
         self._record("time_to_first_chunk", max(0.0, event.time - self._asked), self._of_chat())
 
     def _stream_end(self, event: StreamEnd) -> None:
-        outcome, said = stream_outcome(event), self._of_chat()
+        outcome, attributes = stream_outcome(event), self._of_chat()
         if STEP_OUTCOMES[outcome].is_error:
-            said["error.type"] = stream_error_type(event.error)
-        self._operation_ended(event.time, said)
+            attributes["error.type"] = stream_error_type(event.error)
+        self._operation_ended(event.time, attributes)
         stream = self._stream
         if stream is not None and event.seq - stream.seq > 1:
-            self._record("time_per_output_chunk", (event.time - stream.time) / (event.seq - stream.seq - 1), said)
+            self._record("time_per_output_chunk", (event.time - stream.time) / (event.seq - stream.seq - 1), attributes)
         if event.usage is not None:
             for name, facts in COUNTS.items():
                 count = getattr(event.usage, name)
@@ -112,15 +112,15 @@ class Metrics:
 
     def _step_end(self, event: StepEnd) -> None:
         if not self._ended:
-            said = self._of_chat()
+            attributes = self._of_chat()
             if STEP_OUTCOMES[event.outcome].is_error:
-                said["error.type"] = _OTHER
-            self._operation_ended(event.time, said)
+                attributes["error.type"] = _OTHER
+            self._operation_ended(event.time, attributes)
 
-    def _operation_ended(self, at: float, said: dict[str, str]) -> None:
+    def _operation_ended(self, at: float, attributes: dict[str, str]) -> None:
         self._ended = True
         if self._start is not None and self._start.asks_model:
-            self._record("operation_duration", max(0.0, at - self._asked), said)
+            self._record("operation_duration", max(0.0, at - self._asked), attributes)
 
     def _observation(self, event: Observation) -> None:
         unregistered = event.schema_source is None
@@ -141,17 +141,17 @@ class Metrics:
         return 0.0 if start is None else start.time if start.requested_at is None else start.requested_at
 
     def _of_chat(self) -> dict[str, str]:
-        said = {"gen_ai.operation.name": "chat"}
+        attributes = {"gen_ai.operation.name": "chat"}
         if self._stream is not None:
-            said["gen_ai.provider.name"] = provider_of(self._stream.wire)
+            attributes["gen_ai.provider.name"] = provider_of(self._stream.wire)
             if self._stream.model is not None:
-                said["gen_ai.response.model"] = _bounded(self._stream.model)
-        return said
+                attributes["gen_ai.response.model"] = _bounded(self._stream.model)
+        return attributes
 
-    def _record(self, which: str, value: float, said: Mapping[str, str]) -> None:
+    def _record(self, which: str, value: float, attributes: Mapping[str, str]) -> None:
         record = self._instruments.get(which)
         if record is not None:
-            record(value, said)
+            record(value, attributes)
 
 
 _HANDLERS: dict[type[Event], Callable[[Metrics, Any], None]] = {

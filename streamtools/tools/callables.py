@@ -131,11 +131,11 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
 def returned_by(target: Callable[..., Any]) -> Any:
     """Returns the function's return type, resolved; `Parameter.empty` where there is none, or none that resolves."""
     inner = inspect.unwrap(inner_function(target))
-    said = getattr(inner, "__annotations__", {}).get("return", inspect.Parameter.empty)
-    if said is inspect.Parameter.empty:
-        return said
+    annotation = getattr(inner, "__annotations__", {}).get("return", inspect.Parameter.empty)
+    if annotation is inspect.Parameter.empty:
+        return annotation
     try:
-        return _as_type(said, _namespace(inner))
+        return _as_type(annotation, _namespace(inner))
     except Exception:  # the annotation is code of the user's, and only tools with outputs need it
         return inspect.Parameter.empty
 

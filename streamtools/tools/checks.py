@@ -158,29 +158,29 @@ class Checked:
         return self.binder.drift()
 
 
-def _verdict(said: object) -> object:
+def _verdict(answer: object) -> object:
     """Returns the result of a check. A coroutine has checked nothing, so it lets nothing pass.
 
     Raises:
         TypeError: it is one.
     """
-    if inspect.isawaitable(said):
-        if inspect.iscoroutine(said):
-            said.close()
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
         raise TypeError("the check is async, and it has to be a plain function")
-    return said
+    return answer
 
 
-def _lines(said: object) -> list[str]:
+def _lines(answer: object) -> list[str]:
     """Returns the lines of a validator; anything else is no consent.
 
     Raises:
         TypeError: it is none.
     """
-    said = _verdict(said)
-    if not isinstance(said, (list, tuple)) or not all(isinstance(line, str) for line in said):
-        raise TypeError(f"the validator returned a {type(said).__name__}, and it has to return a list of lines")
-    return list(said)
+    answer = _verdict(answer)
+    if not isinstance(answer, (list, tuple)) or not all(isinstance(line, str) for line in answer):
+        raise TypeError(f"the validator returned a {type(answer).__name__}, and it has to return a list of lines")
+    return list(answer)
 
 
 def _text(error: Exception) -> str:
@@ -248,9 +248,9 @@ def unknown(keys: Iterable[str], takes: Iterable[str]) -> list[str]:
     return [f"{dotted((key,))}: {rule}" for key in keys]
 
 
-def rule_of_a_check(said: str, given: Any) -> str:
+def rule_of_a_check(rule: str, given: Any) -> str:
     """Returns the words of a user's check, unless they repeat something of its input."""
-    words = said[:MAX_RULE_CHARS]
+    words = rule[:MAX_RULE_CHARS]
     return WITHHELD if not words or _repeats(words, given) else words
 
 

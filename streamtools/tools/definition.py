@@ -410,14 +410,14 @@ def fingerprint(
 ) -> str:
     """Returns a hash of all that a model reads about a tool: SHA-256 in hexadecimal digits. The order of keys, which
     means nothing in JSON, does not enter."""
-    said = {
+    parts = {
         "name": name,
         "description": description,
         "schema": schema,
         "output_schema": output_schema,
         "grammar": None if grammar is None else asdict(grammar),
     }
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -457,9 +457,9 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
 
 
 def of_model(
-    model: Any, target: object, options: ToolOptions, *, description: str | None, **said: Any
+    model: Any, target: object, options: ToolOptions, *, description: str | None, **preset: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`. Those in `said` are kept."""
+    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`. Those in `preset` are kept."""
     function, name = _begun(target, options)
     binder = TypedBinder.of_model(model, function, name, coerce=options.coerce)
     if description is None:
@@ -472,7 +472,7 @@ def of_model(
         description=_required(description, name),
         schema_source="typed_model",
         results=results_of(function, name, options.output_schema),
-        **said,
+        **preset,
     )
 
 
@@ -485,10 +485,10 @@ def of_schema(
     takes: Takes,
     limits: Limits,
     schema_source: SchemaSource,
-    **said: Any,
+    **preset: Any,
 ) -> dict[str, Any]:
     """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
-    `said` are kept."""
+    `preset` are kept."""
     function, name = _begun(target, options)
     from .enforce import Enforced
     from .foreign import Foreign, Takes  # most tools have their schema from their own types
@@ -528,7 +528,7 @@ def of_schema(
         schema_source=schema_source,
         boundary="advisory" if judge is None and checks.validator is None else "validated",
         results=NO_RESULTS if declared is None else results_of(function, name, declared, limits),
-        **said,
+        **preset,
     )
 
 
@@ -572,19 +572,19 @@ def _namespace(options: ToolOptions) -> Namespace | None:
 
 
 def _made(
-    function: Callable[..., Any], options: ToolOptions, binder: Binder, *, results: Results, **said: Any
+    function: Callable[..., Any], options: ToolOptions, binder: Binder, *, results: Results, **preset: Any
 ) -> dict[str, Any]:
     """Returns the fields of a `Tool`: those that all ways of making one share, and those that each says itself."""
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
-    _check_conflict_key(options.conflict_key, binder, said["name"])
+    _check_conflict_key(options.conflict_key, binder, preset["name"])
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
-    _check_examples(options, binder, said["name"])
+    _check_examples(options, binder, preset["name"])
     group = {"namespace": _namespace(options), "hints": options.hints}
     returned = {"output_schema": results.schema, "_judge": results.judge}
     more = {"fn": runs, "is_async": is_async, **group, **returned, "_binder": binder}
-    return {**running, **more, **said}
+    return {**running, **more, **preset}
 
 
 def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:

@@ -159,7 +159,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
     hints = options.hints or tool.hints
     given = None if hints is None else hints.entry
     output, unsaid = _output(tool, format, form, options)
-    told, untold = _told(hints if given is None else None, form, format.name, rewritten=needs_decoding)
+    hinted, untold = _hints_of(hints if given is None else None, form, format.name, rewritten=needs_decoding)
     entry = ToolEntry(
         name=name,
         description=description,
@@ -170,7 +170,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         annotations={**HINTS[tool.effect], **tool.annotations},
         grammar=tool.grammar,
         any_text=tool.grammar is None,
-        hints=told,
+        hints=hinted,
     )
     if given is None:
         payload = form.write(entry)
@@ -192,14 +192,16 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
     )
 
 
-def _told(given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool) -> tuple[JSON, tuple[str, ...]]:
+def _hints_of(
+    given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool
+) -> tuple[JSON, tuple[str, ...]]:
     """Returns the hints that the provider can be told, by name, and a line for each that it cannot."""
     hints = {} if given is None else given.given()
     losses = {name: f"{wire} has no field for it" for name in hints if name not in form.hints}
     if rewritten and "examples" in hints and "examples" not in losses:
         losses["examples"] = f"for {wire} the arguments travel in another form"
-    told = {name: value for name, value in hints.items() if name not in losses}
-    return told, tuple(f"{name}: {why}" for name, why in losses.items())
+    kept = {name: value for name, value in hints.items() if name not in losses}
+    return kept, tuple(f"{name}: {why}" for name, why in losses.items())
 
 
 def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:

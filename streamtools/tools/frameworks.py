@@ -57,10 +57,10 @@ def read_framework_tool(target: object) -> FrameworkTool | None:
 
 
 def _langchain(theirs: Any) -> FrameworkTool:
-    called, taken = theirs.tool_call_schema, theirs.get_input_schema()
+    called, accepted = theirs.tool_call_schema, theirs.get_input_schema()
     schema = called if isinstance(called, Mapping) else called.model_json_schema()
     seen = schema.get("properties", {})
-    hidden = {*getattr(taken, "model_fields", ()), *getattr(theirs, "_injected_args_keys", ())} - {*seen}
+    hidden = {*getattr(accepted, "model_fields", ()), *getattr(theirs, "_injected_args_keys", ())} - {*seen}
     _refuse_injected(theirs.name, "LangChain", [name for name in sorted(hidden) if name != "v__args"])
 
     async def invoked(arguments: dict[str, Any], ctx: ToolContext) -> Any:
@@ -131,14 +131,14 @@ def _smolagents(theirs: Any) -> FrameworkTool:
         return theirs(**arguments)
 
     inputs: Mapping[str, Mapping[str, Any]] = theirs.inputs
-    for name, said in inputs.items():
-        types = {said["type"]} if isinstance(said["type"], str) else {*said["type"]}
+    for name, given in inputs.items():
+        types = {given["type"]} if isinstance(given["type"], str) else {*given["type"]}
         if not types <= _SMOL_TYPES | {"any"}:
-            raise refuse(theirs.name, f"takes a {said['type']}, which JSON has not", name)
+            raise refuse(theirs.name, f"takes a {given['type']}, which JSON has not", name)
     schema = {
         "type": "object",
-        "properties": {name: _smol_schema(said) for name, said in inputs.items()},
-        "required": [name for name, said in inputs.items() if not said.get("nullable")],
+        "properties": {name: _smol_schema(given) for name, given in inputs.items()},
+        "required": [name for name, given in inputs.items() if not given.get("nullable")],
         "additionalProperties": False,
     }
     return FrameworkTool(
@@ -146,12 +146,12 @@ def _smolagents(theirs: Any) -> FrameworkTool:
     )
 
 
-def _smol_schema(said: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in said.items() if key not in ("type", "nullable")}
-    kinds = [said["type"]] if isinstance(said["type"], str) else [*said["type"]]
+def _smol_schema(given: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in given.items() if key not in ("type", "nullable")}
+    kinds = [given["type"]] if isinstance(given["type"], str) else [*given["type"]]
     if "any" in kinds:
         return kept
-    kinds += ["null"] if said.get("nullable") and "null" not in kinds else []
+    kinds += ["null"] if given.get("nullable") and "null" not in kinds else []
     return {"type": kinds[0] if len(kinds) == 1 else kinds, **kept}
 
 

@@ -1,4 +1,4 @@
-"""`tool`: makes a function something that a model can call.
+"""Makes a function something that a model can call: `tool`.
 
 In a class body `@tool` gives a `ToolMethod`, which is a tool once there is an instance: the definition is checked, and
 its schema made, when the class is defined; each access only binds the function.

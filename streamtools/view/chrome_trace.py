@@ -70,8 +70,8 @@ class _Tracks:
             yield _named("thread_name", process, thread, name)
 
     def _step(self, step: StepLane) -> Iterator[dict[str, Any]]:
-        told = {"model": step.model, "wire": step.wire, "outcome": step.outcome, "error": step.error}
-        yield self._slice(step, f"step {step.number + 1}", "step", {**told, **(step.usage or {})})
+        facts = {"model": step.model, "wire": step.wire, "outcome": step.outcome, "error": step.error}
+        yield self._slice(step, f"step {step.number + 1}", "step", {**facts, **(step.usage or {})})
         process, thread, _, _ = self.places[step.ref]
         for time, code, text in step.warnings:
             place = {"ts": _whole(time), "pid": process, "tid": thread}
@@ -81,14 +81,14 @@ class _Tracks:
         return {"call": self.picture.calls[piece.call or 0].name}
 
     def _call(self, call: CallLane) -> Iterator[dict[str, Any]]:
-        told = {
+        facts = {
             "outcome": call.outcome,
             "call_id": call.call_id,
             "error": call.error,
             "arguments": call.arguments,
             "result": call.result,
         }
-        yield self._slice(call, call.name or "(no name)", f"call,{call.outcome or 'running'}", told)
+        yield self._slice(call, call.name or "(no name)", f"call,{call.outcome or 'running'}", facts)
         parts: list[tuple[str, float, float | None]] = []
         if call.whole is not None:
             parts.append(("arguments", call.start, call.whole))
@@ -101,8 +101,8 @@ class _Tracks:
             reached = min(last, max(begin, _whole(self.last if end is None else end)))
             yield _slice(name, "call", process, thread, begin, reached, {})
 
-    def _slice(self, lane: Lane, name: str, category: str, told: dict[str, Any]) -> dict[str, Any]:
-        return _slice(name, category, *self.places[lane.ref], told)
+    def _slice(self, lane: Lane, name: str, category: str, facts: dict[str, Any]) -> dict[str, Any]:
+        return _slice(name, category, *self.places[lane.ref], facts)
 
     def _flows(self) -> Iterator[dict[str, Any]]:
         for number, arrow in enumerate(self.picture.arrows):
@@ -115,9 +115,9 @@ class _Tracks:
 
 
 def _slice(
-    name: str, category: str, process: int, thread: int, first: int, last: int, told: dict[str, Any]
+    name: str, category: str, process: int, thread: int, first: int, last: int, facts: dict[str, Any]
 ) -> dict[str, Any]:
-    args = {key: value for key, value in told.items() if value is not None}
+    args = {key: value for key, value in facts.items() if value is not None}
     return {"ph": "X", "name": name, "cat": category, "pid": process, "tid": thread, "ts": first, "dur": last - first,
             "args": args}  # fmt: skip
 
@@ -128,8 +128,8 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 def _first_free(tracks: list[float], start: float, end: float) -> int:
     """Returns the first track on which nothing lasts until `start`, and takes it until `end`."""
-    for number, taken in enumerate(tracks):
-        if taken < start:
+    for number, busy_until in enumerate(tracks):
+        if busy_until < start:
             tracks[number] = end
             return number
     tracks.append(end)

@@ -269,7 +269,7 @@ class Drawing:
         step = self._step(event.step)
         step.stream_end, step.finish = self._now, event.finish
         if event.error is not None:
-            step.error = self._said(event.error)
+            step.error = self._error_words(event.error)
         if event.usage is not None:
             step.usage = {name: count for name, count in asdict(event.usage).items() if count is not None}
         for at, kind in tuple(self._open):
@@ -383,7 +383,7 @@ class Drawing:
             one.end = self._now if one.end is None else one.end
         take_told(call, event, self._origin or 0.0)
         if event.error is not None:
-            call.error = self._said(event.error)
+            call.error = self._error_words(event.error)
             if call.tries:
                 call.tries[-1].error = type(event.exception or event.error).__name__
         if self.content and event.outcome == "ok":
@@ -397,7 +397,7 @@ class Drawing:
     def _cut(self, text: str) -> str:
         return self.picture.kept(cut(text, MOST_CHARS)) if self.content else ""
 
-    def _said(self, error: BaseException) -> str:
+    def _error_words(self, error: BaseException) -> str:
         """Returns an error's type, and its text where content is shown."""
         return self.picture.kept(cut(words_of(error, text=self.content), MOST_CHARS))
 

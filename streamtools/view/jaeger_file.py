@@ -158,7 +158,7 @@ class _SpanDrawing:
         step.error = _error(span)
         counts = {name: span.count(key) for name, key in NAMES.usage.items()}
         step.usage = {name: count for name, count in counts.items() if count is not None} or None
-        for kind, text in _said(span.text(NAMES.output_messages)):
+        for kind, text in _messages(span.text(NAMES.output_messages)):
             piece = StreamPiece(
                 id=len(self.picture.pieces), step=step.id, kind=kind, start=step.stream_start, end=step.stream_end
             )
@@ -298,7 +298,7 @@ def _error(span: _Span) -> str | None:
     return f"{kind}: {text}" if kind and text and kind not in text else text or kind
 
 
-def _said(messages: str | None) -> Iterator[tuple[str, str]]:
+def _messages(messages: str | None) -> Iterator[tuple[str, str]]:
     """Yields the kind and the text of each part of captured messages; nothing if they cannot be read."""
     try:
         read = json.loads(messages or "[]")

@@ -380,7 +380,7 @@ def _told(**fields: Any) -> dict[str, Any]:
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:
     """Returns the facts of a call beside its outcome, as label and text."""
-    told = [
+    facts = [
         ("schema", event.schema_source),
         ("validated by", event.validator),
         ("boundary", "advisory: no schema was enforced" if event.boundary == "advisory" else None),
@@ -388,7 +388,7 @@ def facts_of(event: Observation) -> list[tuple[str, str]]:
         ("recorded", "it had run before, and did not run again" if event.recorded else None),
         ("still running", "in a thread that was given up" if event.still_running else None),
     ]
-    return [(label, text) for label, text in told if text]
+    return [(label, text) for label, text in facts if text]
 
 
 def words_of(error: BaseException, *, text: bool = True) -> str:

@@ -140,16 +140,16 @@ class _Texts:
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
-        self._taken = 0
+        self._drawn = 0
         self._texts: dict[int, str] = {}
 
     def take(self) -> None:
         """Takes the deltas that are new."""
         growth = self._picture.growth
         until = len(growth)
-        for piece, _, _, text in growth[self._taken : until]:
+        for piece, _, _, text in growth[self._drawn : until]:
             self._texts[piece] = (self._texts.get(piece, "") + text)[-MOST_CHARS:]
-        self._taken = until
+        self._drawn = until
 
     def of(self, piece: StreamPiece) -> str:
         """Returns the end of a piece's text."""
@@ -171,7 +171,7 @@ class _Step:
         yield Rule(self._title(), align="left", style="dim", characters="─")
         for piece in self._pieces:
             if piece.call is None and (text := self._texts.of(piece).strip("\n")):
-                yield Padding(_said(text, piece.kind), (0, 2))
+                yield Padding(_prose(text, piece.kind), (0, 2))
         if self._step.error is not None:
             yield Padding(_plain(f"✖ {self._step.error}", "red"), (0, 2))
         for _, code, text in self._step.warnings:
@@ -212,9 +212,9 @@ class _Step:
             arguments = one_line(self._arguments(call))
             if call.outcome not in (None, "ok") and arguments and arguments not in line.plain:
                 yield Padding(_plain(cut(arguments, 4 * width), "dim"), (0, 2, 0, 4))
-            if told := self._told(call):
+            if outcome_line := self._outcome_line(call):
                 colour = self._shape(call)[1] if call.error else "default"
-                yield Padding(_plain(cut(told, 2 * width), colour), (0, 2, 0, 4))
+                yield Padding(_plain(cut(outcome_line, 2 * width), colour), (0, 2, 0, 4))
 
     def _stream_line(self, columns: _Columns) -> Text:
         step = self._step
@@ -267,7 +267,7 @@ class _Step:
             return call.arguments
         return "".join(self._texts.of(piece) for piece in self._pieces if piece.call == call.id)
 
-    def _told(self, call: CallLane) -> str:
+    def _outcome_line(self, call: CallLane) -> str:
         if call.error:
             return " ← ".join(one_line(line) for line in call.error.split("\n"))
         return f"= {one_line(call.result)}" if call.result else ""
@@ -310,7 +310,7 @@ class _Columns:
         return line.append(word).append(" ").append(seconds)
 
 
-def _said(text: str, kind: str) -> Text:
+def _prose(text: str, kind: str) -> Text:
     styles = {"reasoning": "dim italic", "refusal": "red"}
     return _plain(text, styles.get(kind, "default"))
 

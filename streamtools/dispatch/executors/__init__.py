@@ -1,4 +1,4 @@
-"""The places where calls run: in this task, in a thread, in a process of their own, or on an `Executor` of yours.
+"""Runs calls in this task, in a thread, in a process of their own, or on an `Executor` of yours.
 
     async with ProcessExecutor([resize, render]) as executor:
         call = Invocation(tool="resize", arguments={"width": 80}, key="order-7")

@@ -1,4 +1,4 @@
-"""The side of `RayExecutor` that runs on the cluster: an async actor that prepares calls, and runs them when told to.
+"""Runs calls on the cluster, for `RayExecutor`: an async actor that prepares calls, and runs them when told to.
 
     prepare(number, request)        finds the tool and validates the arguments; none of the tool's code runs
     go(number, seconds, carrier)    runs the call; answers with its first reports, or with its end

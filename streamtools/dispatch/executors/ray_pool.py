@@ -1,4 +1,4 @@
-"""The actors of one resource demand: started when first needed, replaced when dead; the least busy gets a call."""
+"""Keeps the actors of one resource demand: starts them when first needed, replaces dead ones, picks the least busy."""
 
 from __future__ import annotations
 

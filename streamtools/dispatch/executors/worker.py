@@ -1,4 +1,4 @@
-"""A worker process of `ProcessExecutor`: takes calls from one pipe, one after the other, and answers into another.
+"""Runs a worker process of `ProcessExecutor`: takes calls from one pipe, one by one, and answers into another.
 
 The worker gets a call ready, reports that, and runs the call's tool when it is told to go. It ends when its executor
 closes the pipe or is gone: at once if a tool runs then, together with the processes that the tool has started. A tool's

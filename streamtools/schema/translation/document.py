@@ -75,10 +75,10 @@ def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, A
     return {keyword: value for keyword, value in node.items() if keyword not in gone}
 
 
-def free_name(name: str, taken: Container[str]) -> str:
+def free_name(name: str, used: Container[str]) -> str:
     """Returns a name that is not taken: `name` itself, or with the first number that makes it one (``name_2``)."""
     free, number = name, 2
-    while free in taken:
+    while free in used:
         free, number = f"{name}_{number}", number + 1
     return free
 
@@ -340,10 +340,10 @@ class Build:
             beside = self.finish(node, {}, place, kinds=kinds, notes=notes, more=more)
             return {**beside, "anyOf": [schema]} if beside else schema
         kept = dict(schema)
-        told = dict(notes or {})
+        noted = dict(notes or {})
         wanted = ANY.union(*(KEYWORDS_OF.get(kind, frozenset()) for kind in kinds))
         for keyword, value in node.items():
-            if keyword not in wanted or keyword in kept or keyword in told:
+            if keyword not in wanted or keyword in kept or keyword in noted:
                 continue
             match self.dialect.for_value(keyword, value):
                 case Action.KEEP:
@@ -351,11 +351,11 @@ class Build:
                 case Action.DROP:
                     pass
                 case _ if (keyword, value) != ("default", None):  # that leaving out means null goes without saying
-                    told[keyword] = value
-        for keyword in told:
+                    noted[keyword] = value
+        for keyword in noted:
             if keyword not in ANNOTATIONS:
                 self.lose(pointer(place, keyword), TOLD)
-        text = described(node.get("description"), told, more)
+        text = described(node.get("description"), noted, more)
         if text is None:
             return kept
         # Ahead of the details, so that a model reads the description first.
@@ -432,14 +432,14 @@ def note(keyword: str, value: Any) -> str:
 def described(text: Any, keywords: Mapping[str, Any], more: Iterable[str] = ()) -> str | None:
     """Returns a description with notes of `keywords`, and further notes; None if there is none of these. A description
     that is no text does not count: no provider takes it."""
-    said: str | None = text if isinstance(text, str) else None
+    own: str | None = text if isinstance(text, str) else None
     in_order = sorted(keywords, key=lambda keyword: (_ORDER.get(keyword, len(_ORDER)), keyword))
     notes = [note(keyword, keywords[keyword]) for keyword in in_order]
     notes.extend(more)
     if not notes:
-        return said
-    told = f"({', '.join(notes)})"
-    return f"{said} {told}" if said else told
+        return own
+    noted = f"({', '.join(notes)})"
+    return f"{own} {noted}" if own else noted
 
 
 def _json(value: Any) -> str:

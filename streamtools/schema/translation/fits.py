@@ -25,8 +25,8 @@ Definitions = Callable[[str], Translation | None]
 
 def defined(schema: Mapping[str, Any], definitions: Definitions) -> dict[str, Any] | None:
     """Returns the target of an exported schema's reference."""
-    said = definitions(schema["$ref"].rpartition("/")[2])
-    return None if said is None else said.schema
+    found = definitions(schema["$ref"].rpartition("/")[2])
+    return None if found is None else found.schema
 
 
 def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:

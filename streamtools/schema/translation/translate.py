@@ -90,8 +90,8 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
 
     if inline:
         document = SchemaDocument(inlined(document, lose), tool)
-    said, plan = verbatim(document, dialect, lose, tell=tell)
-    return Made(schema=said, plan=plan, definitions={}, losses=_lines(losses))
+    root_translation, plan = verbatim(document, dialect, lose, tell=tell)
+    return Made(schema=root_translation, plan=plan, definitions={}, losses=_lines(losses))
 
 
 def canonical(schema: Mapping[str, Any], tool: str) -> dict[str, Any]:
