@@ -97,8 +97,8 @@ class Media:
     def placeholder(self) -> str:
         """Returns the text that replaces a medium which a wire cannot carry: kind, type and name on one line, no
         content."""
-        told = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
-        return f"[{self.kind}{f': {told}' if told else ''}]"
+        facts = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
+        return f"[{self.kind}{f': {facts}' if facts else ''}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,10 @@ def shown_by(*names: str, last: Iterable[str] = ()) -> Any:  # to pyright, a cal
         kind = type(self)
         if kind not in plans:
             plans[kind] = _plan(kind, names, tuple(last))
-        told = ((one, getattr(self, one.name, MISSING)) for one in plans[kind])
-        parts = [f"{one.name}={_value(value, one)}" for one, value in told if not _is_default(value, one.default)]
+        shown_items = ((one, getattr(self, one.name, MISSING)) for one in plans[kind])
+        parts = [
+            f"{one.name}={_value(value, one)}" for one, value in shown_items if not _is_default(value, one.default)
+        ]
         return f"{kind.__name__}({', '.join(parts)})"
 
     return __repr__
@@ -97,11 +99,11 @@ def _is_default(value: object, default: object) -> bool:
 
 def _value(value: object, one: _Shown) -> str:
     if not one.is_content:
-        return _told(value)
+        return _container(value)
     return one_line(_safely(value), _MAX_CONTENT) if is_debugging() else f"<{described(value)}>"
 
 
-def _told(value: object) -> str:
+def _container(value: object) -> str:
     """Returns a value that is no content."""
     tell = next((tell for kind, tell in _TELLERS if isinstance(value, kind)), _safely)
     return tell(value)
@@ -116,10 +118,10 @@ def _error(error: BaseException) -> str:
 
 
 def _items(items: tuple[Any, ...]) -> str:
-    told = [_told(item) for item in items[:_MAX_ITEMS]]
+    shown_items = [_container(item) for item in items[:_MAX_ITEMS]]
     if len(items) > _MAX_ITEMS:
-        told.append(f"… {len(items) - _MAX_ITEMS} more")
-    return f"({', '.join(told)}{',' if len(items) == 1 else ''})"
+        shown_items.append(f"… {len(items) - _MAX_ITEMS} more")
+    return f"({', '.join(shown_items)}{',' if len(items) == 1 else ''})"
 
 
 def _safely(value: object) -> str:

@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 
-_NAMES_TOLD = 30  # of the available tools, in the error for an unknown one
+_NAMES_SHOWN = 30  # of the available tools, in the error for an unknown one
 
 
 class StreamToolsError(Exception):
@@ -166,8 +166,8 @@ class ProviderError(StreamError):
     def __str__(self) -> str:
         message = one_line(self.message, 2000)
         words = [one_line(str(word), 200) for word in (self.code, self.type) if word is not None]
-        told = ", ".join(word for word in words if word and word not in message)
-        return f"{message} ({told})" if told else message
+        hints = ", ".join(word for word in words if word and word not in message)
+        return f"{message} ({hints})" if hints else message
 
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
@@ -289,7 +289,7 @@ class UnknownTool(ToolError):
         closest: str | None = None,
         awaits: str | None = None,
     ) -> None:
-        shown = [one_line(known, 100) for known in available[:_NAMES_TOLD]]
+        shown = [one_line(known, 100) for known in available[:_NAMES_SHOWN]]
         more = f", and {len(available) - len(shown)} more" if len(available) > len(shown) else ""
         names = ", ".join(shown) + more if shown else "none"
         meant = "" if closest is None else f"; did you mean {closest!r}?"

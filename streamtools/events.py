@@ -454,8 +454,8 @@ class Observation(CausedEvent):
         lines = [
             ("tool_name", self.tool_name or "(no name)"),
             ("schema_source", self.schema_source or "none"),
-            ("schema_present", _said(self.schema_present)),
-            ("args_validated", _said(self.validated)),
+            ("schema_present", _yes_or_no(self.schema_present)),
+            ("args_validated", _yes_or_no(self.validated)),
             ("validation_error", self.validation_error or "none"),
             ("call_id", self.call_id),
             ("observation_type", self.observation_type),
@@ -522,7 +522,7 @@ _OBSERVED = {one.name: one.default for one in fields(Observation) if one.default
 Observation.model_content = _OnDemand(Observation.model_content)  # type: ignore[assignment]
 
 
-def _said(fact: bool) -> str:
+def _yes_or_no(fact: bool) -> str:
     return "true" if fact else "false"
 
 

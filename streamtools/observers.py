@@ -273,22 +273,22 @@ class Cursor:
             "step": self.step,
             "position": self.position,
             "forgotten": self.forgotten,
-            "boundaries": [_told(event) for event in self._events],
+            "boundaries": [_boundary(event) for event in self._events],
         }
 
 
-def _told(event: Event) -> dict[str, Any]:
-    told: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
+def _boundary(event: Event) -> dict[str, Any]:
+    boundary: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
     if isinstance(event, CausedEvent):
-        told |= {"causes": list(event.causes), "time": event.time}
+        boundary |= {"causes": list(event.causes), "time": event.time}
     if isinstance(event, (ToolCallEnd, ToolCallValidated)):
-        told |= {"call_id": event.call_id, "tool_name": event.call.name, "status": event.call.status}
-    for name in _TOLD.get(type(event), ()):
-        told[name] = getattr(event, name)
-    return told
+        boundary |= {"call_id": event.call_id, "tool_name": event.call.name, "status": event.call.status}
+    for name in _FIELDS_OF.get(type(event), ()):
+        boundary[name] = getattr(event, name)
+    return boundary
 
 
-_TOLD: dict[type[Event], tuple[str, ...]] = {
+_FIELDS_OF: dict[type[Event], tuple[str, ...]] = {
     ToolCallStart: ("call_id", "name", "kind"),
     ApprovalRequested: ("call_id", "tool_name"),
     ApprovalResolved: ("call_id", "tool_name", "approved"),

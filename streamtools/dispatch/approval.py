@@ -118,13 +118,13 @@ def is_gated(call: Call) -> bool:
     if isinstance(gate, bool):
         return gate
     try:
-        said = gate(dict(bound.by_name))
+        answer = gate(dict(bound.by_name))
     except Exception as error:
         raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type(error).__name__}") from error
-    if not isinstance(said, bool):
-        kind = type(said).__name__
+    if not isinstance(answer, bool):
+        kind = type(answer).__name__
         raise ToolFailed(f"not run: the needs_approval of {tool.name} returned {kind}, not True or False")
-    return said
+    return answer
 
 
 def request(call: Call) -> ApprovalRequested:

@@ -20,7 +20,7 @@ from ..wires import Wire
 __all__ = ["log_failure", "log_uncounted"]
 
 _MAX_ID_CHARS = 128  # of a name or an id from the wire
-_told_of: set[str] = set()  # wires whose missing counts were logged: once a process is enough
+_logged_wires: set[str] = set()  # wires whose missing counts were logged: once a process is enough
 _logger = logging.getLogger("streamtools")
 
 
@@ -30,21 +30,21 @@ def log_failure(seen: Observation) -> None:
     if error is None or isinstance(error, ToolError) or not _logger.isEnabledFor(logging.ERROR):
         return
     kind = type(error)
-    said = "%s: %s: %s (call %s)"
+    form = "%s: %s: %s (call %s)"
     tool, call_id = (one_line(text, _MAX_ID_CHARS) for text in (seen.tool_name, seen.call_id))
-    told = (tool, seen.outcome, f"{kind.__module__}.{kind.__qualname__}", call_id)
+    facts = (tool, seen.outcome, f"{kind.__module__}.{kind.__qualname__}", call_id)
     if is_debugging():
-        _logger.error(said, *told, exc_info=error)
+        _logger.error(form, *facts, exc_info=error)
     else:
         frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-        _logger.error(f"{said}\n%s", *told, frames or "(no frames: it was raised elsewhere)")
+        _logger.error(f"{form}\n%s", *facts, frames or "(no frames: it was raised elsewhere)")
 
 
 def log_uncounted(wire: Wire, turn: Turn) -> None:
     """Logs, once in a process, that a whole response came without token counts, which its provider gives on request."""
     asked_by = wire.usage.request
-    if not turn.complete or turn.usage is not None or not asked_by or wire.name in _told_of:
+    if not turn.complete or turn.usage is not None or not asked_by or wire.name in _logged_wires:
         return
     if turn.model is not None and wire.usage.on_request(turn.model):
-        _told_of.add(wire.name)
+        _logged_wires.add(wire.name)
         _logger.warning("%s: the response has no usage; request it with %s", wire.name, asked_by)

@@ -160,8 +160,8 @@ def as_read(ending: Ending) -> Any:
     content = content() if callable(content) else content
     if ending.cut:
         return value if is_small(value) else AsRead(None, content)
-    said = from_json(content)
-    return AsRead(said, content) if isinstance(said, str) else said  # a date, say: no text is written with quotes
+    read = from_json(content)
+    return AsRead(read, content) if isinstance(read, str) else read  # a date, say: no text is written with quotes
 
 
 # -- endings with a value ----------------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ class _Driven:
     blocked: Callable[[float], object]
     nurseries: int
     """The number that are open around the code."""
-    told: bool = False
+    cancelled: bool = False
     """True once a cancellation has reached the code."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -250,7 +250,7 @@ class _Driven:
                 took = perf_counter() - begun
                 if took >= BLOCKED_S:
                     self.blocked(took)
-            if self.told and not self.grace.shield:
+            if self.cancelled and not self.grace.shield:
                 self._shield()
             try:
                 given = yield wanted
@@ -262,7 +262,7 @@ class _Driven:
             except BaseException as raised:
                 step, given, error = self._throw, raised, raised
             if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
-                self.told = True
+                self.cancelled = True
 
     def _throw(self, error: Any) -> Any:
         return self.code.throw(error)
@@ -272,8 +272,8 @@ class _Driven:
         if _open_nurseries() > self.nurseries:
             return
         if anyio.current_effective_deadline() > -math.inf:
-            self.told = is_cancelled()
-            if not self.told:
+            self.cancelled = is_cancelled()
+            if not self.cancelled:
                 return
         self.grace.shield = True
         if anyio.current_effective_deadline() == -math.inf:  # cancelled from within

@@ -77,7 +77,7 @@ class DispatchOptions:
         if self.approver is not None and not takes(self.approver, 1):
             raise TypeError("approve takes one argument, an ApprovalRequested: approve=lambda request: ...")
         if self.store is not None and (isinstance(self.store, type) or not hasattr(self.store, "claim")):
-            raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {_said(self.store)}")
+            raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {_type_of(self.store)}")
 
 
 def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor]) -> None:
@@ -126,7 +126,7 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
     names = {tool.name for tool in tools.values() if tool is not None}
     for executor in given.values() if isinstance(given, Mapping) else [given]:
         if isinstance(executor, type) or not hasattr(executor, "run"):
-            raise TypeError(f"executor: {_said(executor)} is no Executor; enter one and pass it, or a mapping")
+            raise TypeError(f"executor: {_type_of(executor)} is no Executor; enter one and pass it, or a mapping")
     executors = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
     for name, executor in executors.items():
         if name not in names:
@@ -134,10 +134,10 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
         has = getattr(executor, "tool_names", None)  # other people's executors need not have it
         if isinstance(has, frozenset) and name not in has:
             there = ", ".join(sorted(has)) or "nothing"
-            text = f"executor: the {_said(executor)} was made without the tool {name!r}; it has {there}"
+            text = f"executor: the {_type_of(executor)} was made without the tool {name!r}; it has {there}"
             raise ValueError(f"{text}; for some tools only, pass a mapping of their names")
     return executors
 
 
-def _said(given: object) -> str:
+def _type_of(given: object) -> str:
     return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__

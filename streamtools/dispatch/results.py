@@ -272,8 +272,10 @@ def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 def error_content(error: ToolError, max_bytes: int) -> str:
     """Returns a failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
-    said = _words(error)
-    return value_content(f"Error: {f'the tool raised {type(error).__name__}' if said is None else said}", max_bytes)[0]
+    words = _words(error)
+    return value_content(f"Error: {f'the tool raised {type(error).__name__}' if words is None else words}", max_bytes)[
+        0
+    ]
 
 
 # -- as bytes, and back ------------------------------------------------------------------------------------------------
@@ -294,16 +296,18 @@ def encode_result(value: Any) -> bytes:
     Raises:
         ToolFailed: JSON cannot express the value.
     """
-    said: dict[str, Any]
+    fields_by_name: dict[str, Any]
     if isinstance(value, ToolResult):
         parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
-        said = {"result": {**parts, "blocks": [[_NAMES[type(block)], _fields(block)] for block in value.blocks]}}
+        fields_by_name = {
+            "result": {**parts, "blocks": [[_NAMES[type(block)], _fields(block)] for block in value.blocks]}
+        }
     elif isinstance(value, AsRead):
-        said = {"value": value.value, "content": value.content}
+        fields_by_name = {"value": value.value, "content": value.content}
     else:
-        said = {"value": _sayable(value) if isinstance(value, str) else value}
+        fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
-        return _json(said)
+        return _json(fields_by_name)
     except Exception as error:  # the value's own code runs here: serialisers, properties, generators
         raise _unwritable(value.value if isinstance(value, AsRead) else value) from error
 
@@ -323,10 +327,10 @@ def decode_result(data: bytes) -> Any:
     Raises:
         ValueError: `encode_result` has not written this.
     """
-    said = from_json(data)
-    if "result" not in said:
-        return AsRead(said["value"], said["content"]) if "content" in said else said["value"]
-    result = said["result"]
+    read = from_json(data)
+    if "result" not in read:
+        return AsRead(read["value"], read["content"]) if "content" in read else read["value"]
+    result = read["result"]
     blocks: list[Block] = [_BLOCKS[name](**given) for name, given in result.pop("blocks")]
     return ToolResult(blocks=blocks, **result)
 
@@ -360,12 +364,12 @@ def _words(error: BaseException) -> str | None:
         return None
 
 
-def decode_error(said: Mapping[str, str]) -> ToolError:
+def decode_error(fields_by_name: Mapping[str, str]) -> ToolError:
     """Returns the failure that `encode_error` has written. Our own classes keep their type if their text alone makes
     them; all others become `ToolFailed`."""
-    kind = getattr(errors, said["kind"], ToolFailed)
+    kind = getattr(errors, fields_by_name["kind"], ToolFailed)
     ours = isinstance(kind, type) and issubclass(kind, ToolError) and kind.__init__ is ToolError.__init__
-    failure: ToolError = kind(said["text"]) if ours else ToolFailed(said["text"])
+    failure: ToolError = kind(fields_by_name["text"]) if ours else ToolFailed(fields_by_name["text"])
     return failure
 
 

@@ -139,10 +139,10 @@ def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
         ValueError: the arguments are no plain JSON.
     """
     try:
-        said = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
         raise ValueError(f"the arguments of {tool} are no plain JSON, so they have no fingerprint") from None
-    return hashlib.sha256(said.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class MemoryStore:
@@ -458,14 +458,14 @@ async def run_once(
             if refused is not None and isinstance(error, Exception):
                 raise refused from None
             raise
-        told = _after_begin(error)
-        if isinstance(told, ToolError) and not isinstance(told, (ToolOutcomeUnknown, ToolTimeout)):
-            await claim.fail(told)
+        failure = _after_begin(error)
+        if isinstance(failure, ToolError) and not isinstance(failure, (ToolOutcomeUnknown, ToolTimeout)):
+            await claim.fail(failure)
         else:
             await claim.abandon()
-        if told is error:
+        if failure is error:
             raise
-        raise told from error
+        raise failure from error
     return CallValue(value=value, not_kept=await claim.complete(value))
 
 
@@ -486,8 +486,8 @@ def recorded_value(tool: str, claim: Recorded) -> Any:
     if claim.result is None:
         return _TOO_LARGE
     try:
-        said = from_json(claim.result)
-        known = decode_error(said["error"]) if "error" in said else decode_result(claim.result)
+        read = from_json(claim.result)
+        known = decode_error(read["error"]) if "error" in read else decode_result(claim.result)
     except Exception as error:  # a user's own store, or a record that another version wrote
         text = f"not run again: the call of {tool} has run before, and its record cannot be read"
         raise ToolOutcomeUnknown(text) from error

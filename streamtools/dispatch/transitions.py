@@ -387,7 +387,7 @@ _EFFECTS: Mapping[Effect, Callable[[Moves, Call], None]] = {
 # -- the calls of one turn ---------------------------------------------------------------------------------------------
 
 
-TAKEN_BACK = "the provider took it back"
+WITHDRAWN = "the provider took it back"
 
 
 class Calls:
@@ -445,7 +445,7 @@ class Calls:
     def take_back(self, call_id: str) -> None:
         """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""
         if call_id in self._moves.calls:
-            self.cancel_one(call_id, TAKEN_BACK)
+            self.cancel_one(call_id, WITHDRAWN)
 
     async def wait_idle(self) -> None:
         """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
@@ -501,18 +501,18 @@ class Calls:
         return tool is None or tool.effect != "pure" or tool.needs_approval is not False
 
     def _ended(self, event: ToolCallEnd) -> None:
-        said = event.call
-        call = self._moves.calls.get(said.call_id)
+        ended = event.call
+        call = self._moves.calls.get(ended.call_id)
         if call is None or call.state != "announced":
             return
-        call.call, call.tool = said, self._tools.called(said)
-        if said.status == "truncated":
+        call.call, call.tool = ended, self._tools.called(ended)
+        if ended.status == "truncated":
             error = event.error or CallTruncated("the call's arguments were cut")
             self._refuse(call, Ending("truncated", error))
-        elif said.problem == "missing_name" or (call.tool is None and said.problem is None):
-            unknown = endings.unknown_tool(said.name, self._tools.names, said.awaits)
+        elif ended.problem == "missing_name" or (call.tool is None and ended.problem is None):
+            unknown = endings.unknown_tool(ended.name, self._tools.names, ended.awaits)
             self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))
-        elif said.status == "invalid":
+        elif ended.status == "invalid":
             error = event.error or InvalidArguments("the arguments are not valid")
             repeated = None if call.tool is None else self._repeated(call)  # a name may have been cut to another's
             self._refuse(call, repeated or Ending("invalid", error))
@@ -585,12 +585,12 @@ class Calls:
 
     def _repeated(self, call: Call) -> Ending | None:
         """Counts a call; returns a refusal if it was made too often with the same arguments."""
-        most, said = self._limits.max_repeated_calls, call.call
+        most, made = self._limits.max_repeated_calls, call.call
         if most is None or self._options.resumed or not self._options.counts_repeated:
             return None  # a resumed call was counted before
-        if self._host.counts.call(said.name, said.arguments, said.arguments_text) <= most:
+        if self._host.counts.call(made.name, made.arguments, made.arguments_text) <= most:
             return None
-        return Ending("denied", CallRepeated(said.name, most))
+        return Ending("denied", CallRepeated(made.name, most))
 
     def _refuse(self, call: Call, ending: Ending) -> None:
         self._moves.move(call, "refused", ending)

@@ -362,9 +362,13 @@ class AgentLoop:
 
     def _resume(self, suspended: Suspended, decisions: Iterable[Decision]) -> Pipeline:
         """Returns the step that was left: its calls are decided, and the model is not asked."""
-        taken = of_resume(self._options)
+        resumed_options = of_resume(self._options)
         return resume(
-            suspended, tools=self._conversation.tools, decisions=decisions, trajectory=self.trajectory, **taken
+            suspended,
+            tools=self._conversation.tools,
+            decisions=decisions,
+            trajectory=self.trajectory,
+            **resumed_options,
         )
 
     def _decide(self, turn: Turn) -> None:

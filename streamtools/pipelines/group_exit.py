@@ -71,7 +71,7 @@ class _Joining:
     scope: CancelScope
     leaving: Coroutine[Any, Any, object]
     tasks: Collection[Any]
-    told: Callable[[float], object]
+    look: Callable[[float], object]
     waiter: Any = None
     timer: Any = None
     ended: int = 0
@@ -110,7 +110,7 @@ class _Joining:
 
     def _look(self, loop: Any, own: Any) -> None:
         try:
-            self.told(loop.time())
+            self.look(loop.time())
             _deliver(self.scope)
             tasks = [task for task in (*self.tasks, own) if not task.done()]
             lost = {task: task._fut_waiter for task in tasks if _is_lost(task, loop)}

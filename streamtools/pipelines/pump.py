@@ -60,7 +60,7 @@ class Pump:
     end: StreamEnd | None = None
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
-    _came: int = -1  # how much had come when `look` looked last
+    _seen_length: int = -1  # how much had come when `look` looked last
     _since: float = 0.0  # since when it has been no more than that
     _pausing: bool = False  # for the consumer, or for a call to start: the source is not asked
     _passing_on: bool = False  # the transforms have events, and have not asked for more
@@ -103,9 +103,9 @@ class Pump:
         """Stops reading a source that has been silent for too long. While the consumer is behind, or a transform is
         busy, nothing is expected of the source."""
         if self._pausing or self._passing_on:
-            self._came = -1  # a silence begins later, and is counted from the next look
-        elif self._decoder.received != self._came:
-            self._came, self._since = self._decoder.received, now
+            self._seen_length = -1  # a silence begins later, and is counted from the next look
+        elif self._decoder.received != self._seen_length:
+            self._seen_length, self._since = self._decoder.received, now
         elif now - self._since >= self.idle_timeout_s:
             self._since = math.inf
             self.fail(TruncatedStream(f"the source was silent for idle_timeout={self.idle_timeout_s:g} seconds"))
@@ -190,8 +190,8 @@ class Pump:
         """
         decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
         chain, queue = decoder.chain, outbox.queue
-        if said := list(self._unsettled(decoder.said)):
-            yield said
+        if earlier := list(self._unsettled(decoder.said)):
+            yield earlier
         try:
             async for item in self._seen(await self._source.items()):
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
@@ -225,12 +225,12 @@ class Pump:
             last += self._noted(await self._settle_next())
         yield last
 
-    def _unsettled(self, said: Iterable[Event]) -> Iterator[Event]:
+    def _unsettled(self, earlier: Iterable[Event]) -> Iterator[Event]:
         """Yields the events of the turn that is continued but for those of calls whose end stands: the turn alone has
         these."""
         for observation in self.settled.values():
             self._step.keep(observation)
-        for event in said:
+        for event in earlier:
             if getattr(event, "call_id", None) in self.settled:
                 self._step.keep(event)
             else:

@@ -135,7 +135,7 @@ class Trajectory:
     def traceparent(self) -> str | None:
         """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it; None if none of the
         observers draws spans."""
-        return next((said for said in self._tell("traceparent") if said is not None), None)
+        return next((answer for answer in self._tell("traceparent") if answer is not None), None)
 
     def _tell(self, what: str, *facts: Any) -> list[Any]:
         """Calls an optional method of each observer; one that raises is dropped, and logged."""

@@ -94,8 +94,8 @@ class Decoding:
             for at in range(0, len(data), SLICE_BYTES):
                 yield from self._through(0, data[at : at + SLICE_BYTES])
         except self._errors as error:
-            said = one_line(str(error), 200)
-            raise RemoteProtocolError(f"the body is not the {self._name} that its header says: {said}") from error
+            reason = one_line(str(error), 200)
+            raise RemoteProtocolError(f"the body is not the {self._name} that its header says: {reason}") from error
 
     def finish(self) -> None:
         """Ends the body.

@@ -120,21 +120,21 @@ def _present(values: dict[str, Any]) -> dict[str, Any]:
 
 def _blocks(blocks: list[Any]) -> dict[str, Any]:
     """Returns a list of content blocks as reasoning, refusal and text; content without a chat field stays a block."""
-    told: dict[str, list[str]] = {"reasoning_content": [], "refusal": [], "content": []}
+    collected: dict[str, list[str]] = {"reasoning_content": [], "refusal": [], "content": []}
     others: list[Any] = []
     for block in blocks:
         kind = block.get("type") if isinstance(block, Mapping) else None
         if isinstance(block, str):
-            told["content"].append(block)
+            collected["content"].append(block)
         elif kind in ("text", "refusal") and isinstance(text := block.get(kind), str):
-            told["content" if kind == "text" else "refusal"].append(text)
+            collected["content" if kind == "text" else "refusal"].append(text)
             others.extend(_opaque(block))
         elif kind in _REASONING:
-            told["reasoning_content"].extend(_reasoning(block))
+            collected["reasoning_content"].extend(_reasoning(block))
             others.extend(_opaque(block))
         elif kind not in _CALLS:
             others.append(block)
-    delta: dict[str, Any] = {key: text for key, texts in told.items() if (text := "".join(texts))}
+    delta: dict[str, Any] = {key: text for key, texts in collected.items() if (text := "".join(texts))}
     if others:
         delta["content"] = [delta.get("content", ""), *others]
     return delta

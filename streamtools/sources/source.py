@@ -209,9 +209,9 @@ def open_source(stream: Any, limits: Limits = Limits()) -> Source:
 
 def _check(stream: Any) -> Kind:
     name = type(stream).__name__
-    for is_mistaken, said in _MISTAKEN:
+    for is_mistaken, advice in _MISTAKEN:
         if is_mistaken(stream):
-            raise TypeError(f"the stream is {said.format(name)}")
+            raise TypeError(f"the stream is {advice.format(name)}")
     if isinstance(stream, Mapping):
         if kind_of(stream.get("stream")) in _STREAMS:  # botocore's answer to `converse_stream`
             raise TypeError("the stream is one mapping, which holds it; pass response['stream']")

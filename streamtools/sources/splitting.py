@@ -152,7 +152,7 @@ class Responses:
     def _framed(self, found: Iterable[bytes | Frame]) -> Iterator[tuple[Mapping[str, Any] | None, Item]]:
         for frame in found:
             data, name = (frame.data, frame.event) if isinstance(frame, Frame) else (frame, "message")
-            if not (said := data.strip()) or said.startswith(b":") or said == b"[DONE]":
+            if not (line := data.strip()) or line.startswith(b":") or line == b"[DONE]":
                 continue  # a keep-alive, or a marker that proves nothing
             payload = read_json(data)
             if name == "error" and isinstance(payload, dict):

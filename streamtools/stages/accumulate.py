@@ -309,16 +309,16 @@ class Accumulate:
         joiner = SurrogateJoiner()
         text = joiner.feed(whole) + joiner.finish()
         # emitted text that is longer contradicts it anyway
-        told = "".join(slot.pieces) if slot.json.length <= len(text) else None
+        so_far = "".join(slot.pieces) if slot.json.length <= len(text) else None
         slot.joiner = joiner
-        if text == told:
+        if text == so_far:
             return
         if slot.text_came:
             self._warn("done_overrides_delta")
-        if told is None or not text.startswith(told):
+        if so_far is None or not text.startswith(so_far):
             slot.begin_again(self._limits)
-            told = ""
-        self._grow(slot, text[len(told) :])
+            so_far = ""
+        self._grow(slot, text[len(so_far) :])
 
     def _append(self, slot: GrowingCall, text: str) -> None:
         slot.json.feed(text)

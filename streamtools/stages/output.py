@@ -99,8 +99,8 @@ class OutputStage:
         if self._is_refused:
             return "the model refused"
         if not end.ended_well:
-            said = "an error" if end.error is not None else end.finish or "nothing that says so"
-            return f"the answer was ended by {said}"
+            ended_by = "an error" if end.error is not None else end.finish or "nothing that says so"
+            return f"the answer was ended by {ended_by}"
         return None if text.strip() else "the answer has no text"
 
     def _deferred(self, text: str, end: StreamEnd) -> Deferred:

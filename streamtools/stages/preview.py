@@ -204,11 +204,11 @@ class PartialJSON:
     def _take(self, text: str, end: int) -> str:
         """Joins `text` and the waiting pieces after it up to `end`: one long text is quicker to read than many short
         ones."""
-        taken, size = [text], self._read + len(text)
+        joined, size = [text], self._read + len(text)
         while self._pieces and size < end:
-            taken.append(self._pieces.popleft())
-            size += len(taken[-1])
-        return "".join(taken)
+            joined.append(self._pieces.popleft())
+            size += len(joined[-1])
+        return "".join(joined)
 
     def _break(self, text: str) -> int:
         """Marks the text as broken; the view stays as it is."""

@@ -135,8 +135,8 @@ async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
     error = await bench.error_of(bench.call("fail", kind="ValueError"))
     expect(type(error) is ToolFailed, "an exception should become ToolFailed", type(error))
     expect("ValueError" in str(error), "it should name the type", str(error))
-    told = SECRET in str(error) or "Traceback" in str(error) or __file__ in str(error)
-    expect(not told, "it should hold neither message nor traceback", str(error))
+    leaks = SECRET in str(error) or "Traceback" in str(error) or __file__ in str(error)
+    expect(not leaks, "it should hold neither message nor traceback", str(error))
 
 
 async def a_tool_error_keeps_its_words(bench: Bench) -> None:

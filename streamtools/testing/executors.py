@@ -76,8 +76,8 @@ async def _failed(check: Check, executor: Executor) -> AssertionError | None:
             with anyio.fail_after(WAIT_S):
                 await check(Bench(executor, Path(directory, "marks")))
         except Exception as error:
-            said = f"it takes longer than {WAIT_S:g} s" if isinstance(error, TimeoutError) else repr(error)
-            failed = AssertionError(f"{_name(check)}: {said}")
+            reason = f"it takes longer than {WAIT_S:g} s" if isinstance(error, TimeoutError) else repr(error)
+            failed = AssertionError(f"{_name(check)}: {reason}")
             failed.__cause__ = error
             return failed
     return None

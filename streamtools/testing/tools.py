@@ -84,8 +84,8 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, BaseException):
         return type(value).__name__, str(value)
     if is_dataclass(value) and not isinstance(value, type):
-        said = {field.name: _comparable(getattr(value, field.name)) for field in fields(value) if field.compare}
-        return type(value).__name__, said
+        compared = {field.name: _comparable(getattr(value, field.name)) for field in fields(value) if field.compare}
+        return type(value).__name__, compared
     if isinstance(value, Mapping):
         return {key: _comparable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

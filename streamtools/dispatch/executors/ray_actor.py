@@ -59,11 +59,11 @@ class ToolActor:
 
     async def prepare(self, number: str, request: bytes) -> str | None:
         """Gets a call ready to run; returns why that cannot be done, or None."""
-        said = from_json(request)
-        call = Invocation(**said["call"])
+        message = from_json(request)
+        call = Invocation(**message["call"])
         try:
-            tool = await self._tool(said["reference"])
-            if tool.fingerprint != said["fingerprint"]:
+            tool = await self._tool(message["reference"])
+            if tool.fingerprint != message["fingerprint"]:
                 return f"the tool {call.tool} is another one on the cluster"
             if not tool.is_async and self._threads.are_full:
                 return "the actor's threads are busy with sync tools that were given up"

@@ -39,14 +39,14 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
         ToolNotStarted: the arguments do not fit, are no plain JSON, or are larger than `max_bytes`.
     """
     bind(tool, call)
-    said = {
+    message = {
         "call": {name: getattr(call, name) for name in FIELDS},
         "reference": reference,
         "fingerprint": tool.fingerprint,
         **more,
     }
     try:
-        data = json.dumps(said, allow_nan=False).encode()
+        data = json.dumps(message, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):  # its text quotes the value
         raise ToolNotStarted(f"not run: the arguments of {call.tool} are no plain JSON") from None
     if len(data) > max_bytes:
@@ -91,8 +91,8 @@ def encode_report(value: Any, max_bytes: int) -> bytes:
 def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
     """Returns a tool's failure as JSON: its own words if it has any that fit, else its type."""
     try:
-        said = encode_error(tool, tool_error(tool, error))
-        data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in said.items()})
+        words = encode_error(tool, tool_error(tool, error))
+        data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in words.items()})
     except BaseException:  # the error's own code runs here
         data = b""
     if data and len(data) <= max_bytes:

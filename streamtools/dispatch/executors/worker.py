@@ -146,15 +146,15 @@ class Server:
         except (StreamToolsError, InvalidArguments) as error:
             return self._sent(PipeFrame(REFUSED, frame.number, to_json(str(error))))
         self._sent(PipeFrame(READY, frame.number))
-        told = self._frames.get()
-        if told is None or told.number != frame.number or told.kind not in (GO, DROP):
+        order = self._frames.get()
+        if order is None or order.number != frame.number or order.kind not in (GO, DROP):
             return False
-        if told.kind == DROP:
+        if order.kind == DROP:
             return True
-        said = from_json(told.data)
-        call.carrier = said["carrier"]
+        sent = from_json(order.data)
+        call.carrier = sent["carrier"]
         running = _Running(self, frame.number, call, request["max_message_bytes"], request["backend"])
-        kind, answer = running.run(tool, bound, said["seconds"])
+        kind, answer = running.run(tool, bound, sent["seconds"])
         self._busy = False
         return self._sent(PipeFrame(kind, frame.number, answer))
 
