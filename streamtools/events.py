@@ -29,10 +29,9 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 from .content import Caller
-from .display import ALWAYS, NEVER, described, shown_by
 from .errors import ToolFailed
 from .parts import FINISHES, ResumePoint
-from .text import one_line
+from .text import ALWAYS, NEVER, described, one_line, shown_by
 
 if TYPE_CHECKING:
     from .content import ToolResult

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from .display import shown_by
+from .text import shown_by
 
 __all__ = ["Limits", "checked_bound"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from .content import Caller
-from .display import ALWAYS, shown_by
+from .text import ALWAYS, shown_by
 
 __all__ = [
     "COUNTS",

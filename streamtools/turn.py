@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Literal
 
-from .display import ALWAYS, shown_by
 from .errors import ExportError, StreamError
 from .events import (
     Event,
@@ -33,7 +32,7 @@ from .events import (
     ToolCallValidated,
 )
 from .parts import Finish, Part, ResumePoint, ToolCall, Usage, changed
-from .text import known_names
+from .text import ALWAYS, known_names, shown_by
 from .wires import Wire, find, is_known, names
 
 __all__ = ["Turn", "TurnBuilder"]

@@ -26,7 +26,6 @@ LAYERS = (
         "on_demand",
         "warning_codes",
         "text",
-        "display",
         "limits",
         "content",
         "parts",
@@ -75,7 +74,7 @@ FORBIDDEN_BELOW = (
     "uuid",
 )
 SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
-READS_THE_SDK = {"streamtools.telemetry.setup", "streamtools.telemetry.jaeger"}  # the second for type checkers alone
+READS_THE_SDK = {"streamtools.telemetry.setup", "streamtools.telemetry.setup"}  # the second for type checkers alone
 
 
 class Import(NamedTuple):
@@ -197,7 +196,7 @@ OPENS_GROUPS = {
     "streamtools.pipelines.block": "the tasks of a stream",
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
-    "streamtools.testing.checks": "checks that run calls side by side",
+    "streamtools.testing.executors": "checks that run calls side by side",
     "streamtools.view.page": "a response of its own, that ends when its reader goes",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }

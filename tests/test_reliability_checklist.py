@@ -63,4 +63,4 @@ def test_nothing_but_joining_and_what_runs_in_ray_imports_one_event_loop() -> No
             if any(name.partition(".")[0] in ONE_EVENT_LOOP for name in names):
                 found.add(path.relative_to(LIBRARY).as_posix())
     # `group_exit` looks at what an interrupt has done to asyncio, and a Ray actor lives in Ray's own loop.
-    assert found == {"pipelines/group_exit.py", "dispatch/executors/ray_actor.py"}
+    assert found == {"pipelines/group_exit.py", "dispatch/executors/ray.py"}

@@ -123,7 +123,7 @@ points = [(one.name, dict(point.attributes)) for resource in reader.get_metrics_
 assert any(said.get("streamtools.call.outcome") == "throttled" for _, said in points), points
 assert any(said.get("streamtools.wait.reason") == "quota" for _, said in points), points
 
-from streamtools.telemetry.prices import cost_of
+from streamtools.telemetry.names import cost_of
 assert cost_of(prices, ("gpt",), turn.usage) == (7 * 1 + 3 * 100) / 1_000_000
 
 picture, out = draw(events), io.StringIO()

@@ -6,15 +6,25 @@ that came over the wire: an error ends the stream, and its `StreamEnd` carries i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
 from ..errors import LimitExceeded, LocalProtocolError, ProviderError, StreamError, TruncatedStream, WrongWire
-from ..events import Event, ReasoningDelta, StreamEnd, StreamWarning, TextDelta, ToolCallFragment, UnknownPayload
+from ..events import (
+    Event,
+    Observation,
+    ReasoningDelta,
+    StreamEnd,
+    StreamWarning,
+    TextDelta,
+    ToolCallFragment,
+    UnknownPayload,
+)
 from ..framing import Frame
 from ..limits import Limits
+from ..parts import OUTCOMES
 from ..stages import DEFAULT, Deferred, StageList
 from ..text import excerpt
 from ..tools import AnyTools, Toolset
@@ -28,7 +38,7 @@ from .body import Body, payloads_of, rewritten, tolerant_json, unknown_wire, wei
 if TYPE_CHECKING:
     from ..stages import OutputType
 
-__all__ = ["StreamDecoder"]
+__all__ = ["StreamDecoder", "account", "resumable", "settled"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
 _LONG_STREAK = 4  # pieces in a row before anything is learned from them
@@ -64,8 +74,6 @@ class StreamDecoder:
         continues: Turn | None = None,
     ) -> None:
         if continues is not None:
-            from .continuing import resumable  # most streams begin a turn
-
             wire = resumable(continues)
         self._limits = limits
         self._body = Body(limits)
@@ -104,7 +112,6 @@ class StreamDecoder:
 
     def _continue(self, turn: Turn) -> None:
         """Takes what a turn has. Work for a large call is done at once: it was done before, in the same bounds."""
-        from .continuing import account
 
         try:
             for payload in account(turn):
@@ -518,3 +525,50 @@ class StreamDecoder:
 
 def _nothing(text: Any) -> None:
     """Makes no event: nothing was learned."""
+
+
+# -- a cut turn that is continued ------------------------------------------------------------------------------------
+
+# Makes the payloads that say again what a cut turn has, for the stream that goes on with it.
+#
+# A decoder that is fed these stands where the cut one stood, so that nothing else about the cut stream has to be kept.
+
+
+def resumable(turn: Turn) -> Wire:
+    """Returns the wire of a turn that can be continued.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if turn.wire is None:
+        raise ValueError("the turn cannot be continued: its wire was never found")
+    wire = turn.record or find(turn.wire)
+    if wire.resumed_arguments is None:
+        raise ValueError(f"the turn cannot be continued: {wire.name} has no way to resume a response")
+    if turn.resume_from is None:
+        why = "it is complete" if turn.complete else "it did not begin, or its provider ended it with an error"
+        raise ValueError(f"the turn cannot be continued: {why}")
+    return wire
+
+
+def account(turn: Turn) -> Iterator[dict[str, Any]]:
+    """Yields payloads that say what the turn has."""
+    path = resumable(turn).resumed_arguments
+    assert path is not None, "the wire resumes"
+    assert turn.resume_from is not None, "the turn can be continued"
+    texts = {call.index: call.arguments_text for call in turn.calls}
+    for payload, number in turn.resume_from.account:
+        if number is None:
+            yield dict(payload)
+        elif text := texts.get(number):
+            yield _with_text(payload, path, text)
+
+
+def settled(turn: Turn) -> dict[str, Observation]:
+    """Returns the observations of a turn that stand however it goes on, by the ids of their calls."""
+    return {one.call_id: one for one in turn.observations if not OUTCOMES[one.outcome].may_run_later}
+
+
+def _with_text(payload: Mapping[str, Any], path: Sequence[str], text: str) -> dict[str, Any]:
+    first, *rest = path
+    return {**payload, first: _with_text(payload[first], rest, text) if rest else text}

@@ -12,8 +12,7 @@ from ..tools import AnyTools, Toolset
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire
 from .body import SLICE_BYTES, as_items, slices
-from .continuing import settled
-from .decoder import StreamDecoder
+from .decoder import StreamDecoder, settled
 
 __all__ = ["parse"]
 

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 from anyio import CancelScope
+from pydantic_core import from_json
 
-from ..display import class_name
 from ..errors import (
     BeginRefused,
     LocalProtocolError,
     ToolError,
+    ToolFailed,
     ToolNotStarted,
     ToolOutcomeUnknown,
     ToolTimeout,
@@ -34,7 +36,11 @@ from ..events import StreamWarning
 from ..limits import Limits
 from ..parts import OUTCOMES, FailedAttempt
 from ..telemetry.carrier import current_carrier
+from ..text import class_name
 from ..tools import Tool, Toolset
+from ..tools.options import Around, ToolCallRequest
+from ..tools.typed import as_json
+from .approval import Deny, Resolution, denied
 from .endings import ValueEndings, as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
 from .in_process import driven, judged, run_here
@@ -45,7 +51,7 @@ from .states import Call, Ending, Host, Input, begin_wait, late_warning, reports
 if TYPE_CHECKING:
     from .store import CallClaim
 
-__all__ = ["Attempts"]
+__all__ = ["Attempts", "run_inside"]
 
 LAG_S = 1.0  # after a call's deadline, until an executor that has not returned is cancelled
 
@@ -347,3 +353,160 @@ def _failed(ending: Ending, number: int, began: float, delay_s: float) -> Failed
 
 async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report: Emit) -> Any:
     return await executor.run(invocation, begin, report)
+
+
+# -- middleware ------------------------------------------------------------------------------------------------------
+
+# Runs a call inside its middleware: that of the pipeline outside, that of its tool inside.
+#
+# Theory of operation. The middleware runs in the call's task, at the call's place in the order, around everything that
+# `Attempts.run` does: attempts, claim, store. So a store keeps what the tool returned, and the middleware sees a
+# recorded value like any other. All of it stands in one cancel scope, which is the call's.
+
+
+async def run_inside(attempts: Attempts, call: Call) -> None:
+    """Runs a call that has its place inside its middleware, of which there is some, and notes its ending."""
+    tool, _ = call.ready
+    around = attempts.options.around if tool.around is None else (*attempts.options.around, tool.around)
+    await _Wrapped(attempts, call, around).run()
+
+
+@dataclass(slots=True, eq=False)
+class _Wrapped:
+    attempts: Attempts
+    call: Call
+    around: tuple[Around, ...]
+    ran: Ending | None = None
+    """The ending that the call had inside its middleware."""
+    given: Any = None
+    """The value that the innermost middleware was given."""
+
+    async def run(self) -> None:
+        call, ending = self.call, None
+        call.is_wrapped = True
+        try:
+            with CancelScope() as call.scope:
+                ending = await self._ending()
+        finally:
+            call.due = math.inf
+            if call.timer is not None:
+                call.timer.stop()
+                call.timer = None
+        # A tool that has run to its end has done so, even if the middleware behind it was cancelled.
+        call.ending = ending or self.ran or cancelled(call)
+
+    async def _ending(self) -> Ending:
+        tool, _ = self.call.ready
+        try:
+            value = await self._layer(0, self._request())
+        except BaseException as error:
+            if self.ran is not None and error is self.ran.error:
+                return self.ran
+            found = judged(tool.name, error)
+            if not isinstance(found, ToolError):  # a cancellation, or an interrupt
+                raise
+            return failure(found if found is error else _raised(tool.name, error))
+        return await self._ended(value)
+
+    async def _ended(self, value: Any) -> Ending:
+        """Returns the ending of a call for which its middleware returned this."""
+        ran = self.ran
+        if ran is not None and value is self.given:
+            return ran
+        if isinstance(value, Deny):
+            if not self.call.attempts:
+                return denied(Resolution(False, value.reason))
+            return Ending("failed", ToolFailed("the call was denied after it had run, by its middleware"))
+        ending = await self.attempts.ended(self.call, value)
+        ending.recorded = ran is not None and ran.recorded
+        return ending
+
+    def _request(self) -> ToolCallRequest:
+        call, host = self.call, self.attempts.host
+        tool, _ = call.ready
+        return ToolCallRequest(
+            call_id=call.call.call_id,
+            tool_name=tool.name,
+            arguments=MappingProxyType(self.attempts.arguments(call)),
+            effect=tool.effect,
+            run_id=host.run_id,
+            step=host.number,
+            idempotency_key=call.key,
+            context=self.attempts.options.context,
+        )
+
+    async def _layer(self, at: int, request: ToolCallRequest) -> Any:
+        """Calls one middleware with the rest as its `run`; behind the last one stands the call itself."""
+        if at == len(self.around):
+            return await self._run_inside()
+        middleware, rest = self.around[at], _Rest(self, at + 1, request)
+        value = await middleware(request, rest)
+        if value is not None:
+            return value
+        if not rest.is_used:
+            name = getattr(middleware, "__name__", type(middleware).__name__)
+            raise ToolFailed(f"the middleware {name} returned nothing, and did not run the call")
+        if rest.error is not None:
+            raise rest.error
+        return rest.value
+
+    async def _run_inside(self) -> Any:
+        call = self.call
+        call.ending = None
+        await self.attempts.run(call)
+        ran = self.ran = call.ending or cancelled(call)
+        if ran.error is not None:
+            raise ran.error
+        self.given = ran.value if ran.result is None else ran.result
+        return self.given
+
+    def refined(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
+        """Gives the call other arguments; returns it as the next middleware sees it.
+
+        Raises:
+            InvalidArguments: they do not fit the tool.
+            LocalProtocolError: they were not approved, or would conflict with other calls than those that wait.
+        """
+        call = self.call
+        tool, before = call.ready
+        if call.gated:
+            raise LocalProtocolError(f"{call.label}: it was approved with the arguments that it has; deny it instead")
+        plain: dict[str, Any] = from_json(as_json(tool.name, arguments))
+        call.bind(tool.validate(plain))
+        if call.conflict_key() != call.conflict:
+            call.bind(before)
+            raise LocalProtocolError(f"{call.label}: its other arguments have another conflict_key")
+        call.refined = plain
+        return replace(request, arguments=MappingProxyType(plain))
+
+
+def _raised(tool: str, error: BaseException) -> ToolFailed:
+    failed = ToolFailed(f"the middleware around {tool} raised {type(error).__name__}")
+    failed.__cause__ = error
+    return failed
+
+
+@dataclass(slots=True, eq=False)
+class _Rest:
+    """The `RunCall` of one middleware."""
+
+    wrapped: _Wrapped
+    at: int
+    request: ToolCallRequest
+    is_used: bool = False
+    value: Any = None
+    error: BaseException | None = None
+
+    async def __call__(self, arguments: Mapping[str, Any] | None = None, /) -> Any:
+        if self.is_used:
+            raise LocalProtocolError(f"{self.wrapped.call.label}: it was run already; its tool's retries= run it again")
+        request = self.request
+        if arguments is not None:
+            request = self.wrapped.refined(request, arguments)
+        self.is_used = True
+        try:
+            self.value = await self.wrapped._layer(self.at, request)
+        except BaseException as error:
+            self.error = error
+            raise
+        return self.value

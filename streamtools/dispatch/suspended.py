@@ -25,10 +25,10 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from ..content import Caller
-from ..display import shown_by
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, ToolCall
+from ..text import shown_by
 from .endings import undecided
 from .states import Call
 

@@ -15,6 +15,8 @@ other call waits for a person. `Calls.settle`, called last, observes the calls t
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,7 +25,15 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
-from ..errors import ApprovalPending, CallRepeated, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
+from ..errors import (
+    ApprovalPending,
+    CallRepeated,
+    CallTruncated,
+    InvalidArguments,
+    LocalProtocolError,
+    ToolError,
+    ToolFailed,
+)
 from ..event_loop import ring
 from ..events import (
     ApprovalRequested,
@@ -40,20 +50,21 @@ from ..events import (
 )
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
+from ..text import is_debugging, one_line
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
+from ..turn import Turn
+from ..wires import Wire
 from . import approval, endings
 from .approval import Approver, Resolution
-from .attempts import Attempts
-from .middleware import run_inside
+from .attempts import Attempts, run_inside
 from .options import LEAVES_CALLS, DispatchOptions
 from .pool import CallPool, Job
 from .results import encode_error, error_content
 from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
 from .timers import Timer
 
-__all__ = ["At", "Calls", "Moves", "Start"]
-
+__all__ = ["Calls", "Moves", "log_uncounted"]
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
@@ -355,8 +366,6 @@ class Moves:
         if self._idle is not None:
             self._ended_something()
         if seen.error is not None:
-            from .developer_log import log_failure
-
             log_failure(seen)
         self.host.emit(seen)
         cancels = self.options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
@@ -695,3 +704,42 @@ class Calls:
         if call is None:
             raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
         return call
+
+
+# -- the log for developers ------------------------------------------------------------------------------------------
+
+# Logs what a developer has to know of and would not look for, where developers look: the logger ``streamtools``.
+#
+# A tool's exception is an observation, and the model reads its type alone, so that a program goes on although a tool
+# of its is broken. The log record has the type and the frames. The exception's text and the values of the frames may
+# be secret: they are logged only where the environment variable ``STREAMTOOLS_DEBUG`` is set to ``1``.
+
+_MAX_ID_CHARS = 128  # of a name or an id from the wire
+_logged_wires: set[str] = set()  # wires whose missing counts were logged: once a process is enough
+_logger = logging.getLogger("streamtools")
+
+
+def log_failure(seen: Observation) -> None:
+    """Logs the exception that made a call fail, if it was one that the tool's author did not raise for the model."""
+    error = None if seen.error is None else seen.error.__cause__
+    if error is None or isinstance(error, ToolError) or not _logger.isEnabledFor(logging.ERROR):
+        return
+    kind = type(error)
+    form = "%s: %s: %s (call %s)"
+    tool, call_id = (one_line(text, _MAX_ID_CHARS) for text in (seen.tool_name, seen.call_id))
+    facts = (tool, seen.outcome, f"{kind.__module__}.{kind.__qualname__}", call_id)
+    if is_debugging():
+        _logger.error(form, *facts, exc_info=error)
+    else:
+        frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+        _logger.error(f"{form}\n%s", *facts, frames or "(no frames: it was raised elsewhere)")
+
+
+def log_uncounted(wire: Wire, turn: Turn) -> None:
+    """Logs, once in a process, that a whole response came without token counts, which its provider gives on request."""
+    asked_by = wire.usage.request
+    if not turn.complete or turn.usage is not None or not asked_by or wire.name in _logged_wires:
+        return
+    if turn.model is not None and wire.usage.on_request(turn.model):
+        _logged_wires.add(wire.name)
+        _logger.warning("%s: the response has no usage; request it with %s", wire.name, asked_by)

@@ -14,12 +14,25 @@ goes through `Exported.decode` before it is validated against that schema.
 
 from __future__ import annotations
 
+from ..stages.output import ExportedOutput
 from ..tools import Exported
-from ..tools.answer import ExportedOutput
 from ..tools.entries import targets
 from ..wires.tool_format import RequestLimits
-from .batch import Change, Exports, diff, export_all
-from .exporting import ToolDefinition, export, export_output, keyword_table, output_table, parts, payload, schema, table
+from .exporting import (
+    Change,
+    Exports,
+    ToolDefinition,
+    diff,
+    export,
+    export_all,
+    export_output,
+    keyword_table,
+    output_table,
+    parts,
+    payload,
+    schema,
+    table,
+)
 
 __all__ = [
     "Change",

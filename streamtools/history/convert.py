@@ -10,8 +10,7 @@ from ..content import Block, Media, Opaque, Text
 from ..wires import Wire
 from ..wires.media import encoded, text_of
 from ..wires.transcript import CallResult, Entry, Prompt, Said
-from .calls import pair
-from .native import Messages, refuse_another_wires, wire_named
+from .calls import Messages, pair, refuse_another_wires, wire_named
 from .repair import BadArguments, HistorySettling, repair, written
 
 __all__ = ["Converted", "convert"]

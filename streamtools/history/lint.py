@@ -12,8 +12,7 @@ from ..wires import Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import Violation, ViolationCode
 from ..wires.transcript import Entry, Prompt, Said
-from .calls import Exchange, Given, Paired, pair
-from .native import Messages, is_empty, role_of, shown, wire_named
+from .calls import Exchange, Given, Messages, Paired, is_empty, pair, role_of, shown, wire_named
 from .repair import is_system, takes_system
 
 __all__ = ["lint"]

@@ -27,8 +27,20 @@ from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said
-from .calls import Exchange, object_of, pair, renamed, valid_ids
-from .native import Messages, are_same, mended, plain_of, refuse_another_wires, role_of, wire_named
+from .calls import (
+    Exchange,
+    Messages,
+    are_same,
+    mended,
+    object_of,
+    pair,
+    plain_of,
+    refuse_another_wires,
+    renamed,
+    role_of,
+    valid_ids,
+    wire_named,
+)
 
 __all__ = [
     "BadArguments", "HistorySettling", "Settled", "SettledResult", "Step", "as_one", "assembled", "is_system",

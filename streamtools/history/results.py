@@ -31,8 +31,20 @@ from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult, Returned
-from .calls import Exchange, Paired, given, pair, result_of, stand_ins
-from .native import Messages, are_same, refuse_another_wires, role_of, shown, wire_named
+from .calls import (
+    Exchange,
+    Messages,
+    Paired,
+    are_same,
+    given,
+    pair,
+    refuse_another_wires,
+    result_of,
+    role_of,
+    shown,
+    stand_ins,
+    wire_named,
+)
 from .repair import joined
 
 __all__ = [

@@ -23,7 +23,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..on_demand import names
-from .calls import SanitizedCall
+from .calls import (
+    Attachment,
+    AttachmentLoader,
+    AttachmentStore,
+    MemoryAttachments,
+    SanitizedCall,
+    compact_attachments,
+    expand_attachments,
+    format_tool_result,
+    reference,
+)
 from .contributions import (
     LEVELS,
     Contribution,
@@ -51,16 +61,6 @@ from .requests import (
     initialize_request,
     initialize_stack,
     ready_messages,
-)
-from .results import (
-    Attachment,
-    AttachmentLoader,
-    AttachmentStore,
-    MemoryAttachments,
-    compact_attachments,
-    expand_attachments,
-    format_tool_result,
-    reference,
 )
 
 if TYPE_CHECKING:

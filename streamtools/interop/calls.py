@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Any, TypeAlias
+import hashlib
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from pydantic_core import from_json, to_json
 
+from ..content import Block, Media, Text, ToolResult
 from ..errors import ExportError
 from ..limits import Limits
+from ..parts import Part, ToolCall
 from ..stages.arguments import arguments_of
 from ..text import deeper_than
-from ..wires import find
-from ..wires.call_format import CallFormat
-from .contributions import InspectedCall, ToolCallAccessor, ToolCallAdapter
-from .formats import STORED_WIRE
+from ..wires import Answer, Wire, find, known
+from ..wires.call_format import CallFormat, ResultFormat
+from ..wires.media import decoded, encoded, text_of
+from ..wires.transcript import CallResult, Returned
+from .contributions import InspectedCall, InspectedResult, ToolCallAccessor, ToolCallAdapter, ToolResultAccessor
+from .formats import NATIVE_RESULT, STORED_WIRE, TARGET_FORMATS, TOOL_RESULT, call_formats
 
-__all__ = ["SanitizedCall", "accessor_of", "adapter_of", "arguments_text", "stored_call"]
+__all__ = [
+    "Attachment",
+    "AttachmentLoader",
+    "AttachmentStore",
+    "MemoryAttachments",
+    "SanitizedCall",
+    "StandIns",
+    "accessor_of",
+    "accessors_of",
+    "adapter_of",
+    "arguments_text",
+    "compact_attachments",
+    "expand_attachments",
+    "format_tool_result",
+    "mapping_of",
+    "read_blocks",
+    "reference",
+    "render_results",
+    "result_for",
+    "stored_call",
+    "stored_result",
+    "with_metadata",
+    "without_metadata",
+    "write_blocks",
+]
 
 JSON: TypeAlias = Mapping[str, Any]
 
@@ -135,7 +167,7 @@ def _misfit(arguments: JSON) -> str | None:
 
 
 def _written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
-    arguments = _text(call) if format.raw else arguments_text(call) if format.as_text else call.arguments or {}
+    arguments = _call_text(call) if format.raw else arguments_text(call) if format.as_text else call.arguments or {}
     return format.write(call.tool_name, call.call_id, arguments, namespace=call.namespace)
 
 
@@ -147,10 +179,587 @@ def arguments_text(call: InspectedCall) -> str:
     return to_json(call.arguments or {}).decode()
 
 
-def _text(call: InspectedCall) -> str:
+def _call_text(call: InspectedCall) -> str:
     """Returns the raw text of a call."""
     arguments = call.arguments or {}
     text = arguments.get("input", "")
     if arguments.keys() - {"input"} or not isinstance(text, str):
         raise ExportError(f"the call of {call.tool_name!r} carries an object, which a custom call cannot")
     return text
+
+
+# -- results ---------------------------------------------------------------------------------------------------------
+
+# Stores a tool's value as a result, reads stored and native results, and writes the content that each wire gets.
+#
+# A result is an ordinary message of the stored history. Translations look at its ``toolResult``:
+#
+#     {"type": "tool_result", "text": "...", "is_error": true, "blocks": [...]}        the last two only where needed
+#     {"type": "provider_native_tool_result", "format": "<wire>", "content": ...}      for that wire only
+#
+# Images and files are attachments: stored once, referred to in messages, expanded only in the request that is sent.
+#
+#     compact_attachments(content, store)   bytes out of the content and into the store, a reference in their place
+#     expand_attachments(payload, loader)   the other way, on what goes to the provider
+#
+# A reference is a dict of its own (`reference`), never a piece of text: nothing that a person or a model writes can be
+# mistaken for one. Inside the arguments of a call, which the model wrote, nothing is expanded. In a stored message, an
+# attachment is a block:
+#
+#     {"type": "media", "kind": "image", "mime_type": "image/png", "attachment": {"type": "attachment_ref", ...}}
+
+
+def format_tool_result(
+    value: Any,
+    *,
+    tool_name: str,
+    tool_call_id: str,
+    is_error: bool = False,
+    display: Any = None,
+    attachments: AttachmentStore | None = None,
+) -> dict[str, Any]:
+    """Returns a tool's value as the message of a stored history.
+
+    Args:
+        value: a string is the text as it is; a dict with the type ``provider_native_tool_result`` stays a structure,
+            and so do the contents of a `ToolResult`; anything else becomes JSON.
+        tool_name: the tool's name.
+        tool_call_id: the id of the call.
+        is_error: the call failed, and `value` says why.
+        display: a value to show to people; it never leaves the stored history.
+        attachments: the store for bytes, so that the message holds references only. Without it, an image that has
+            only bytes becomes a text that says so, and a provider's own structure stays as the tool wrote it.
+
+    Raises:
+        PydanticSerializationError: the value cannot be written as JSON.
+    """
+    payload = _payload(value, attachments)
+    text = _placeholder(payload) if payload["type"] == NATIVE_RESULT else str(payload["text"])
+    if is_error or (isinstance(value, ToolResult) and value.is_error):
+        payload["is_error"] = True
+    if display is None and isinstance(value, ToolResult):
+        display = value.display
+    metadata = {"tool_name": tool_name, "tool_call_id": tool_call_id}
+    return {
+        "role": "tool",
+        "content": text,
+        "toolResult": payload,
+        "metadata": metadata if display is None else {**metadata, "display": display},
+    }
+
+
+def _payload(value: Any, attachments: AttachmentStore | None) -> dict[str, Any]:
+    if isinstance(value, ToolResult):
+        return _of_blocks(value, attachments)
+    if isinstance(value, Mapping) and value.get("type") == NATIVE_RESULT:
+        return dict(compact_attachments(value, attachments) if attachments is not None else value)
+    text = value if isinstance(value, str) else to_json(value, bytes_mode="base64", inf_nan_mode="null").decode()
+    return {"type": TOOL_RESULT, "text": text}
+
+
+def _of_blocks(result: ToolResult, attachments: AttachmentStore | None) -> dict[str, Any]:
+    if not result.blocks and len(result.native) == 1:
+        ((wire, content),) = result.native.items()
+        return _payload({"type": NATIVE_RESULT, "format": wire, "content": content}, attachments)
+    if not result.blocks:
+        return _payload(result.value, attachments)
+    payload = stored_result(result.blocks, attachments)
+    if result.native:
+        native = dict(result.native)
+        payload["native"] = native if attachments is None else compact_attachments(native, attachments)
+    return payload
+
+
+def stored_result(blocks: Sequence[Block], attachments: AttachmentStore | None) -> dict[str, Any]:
+    """Returns blocks as a canonical result: their text, and themselves where they are more than that."""
+    written = write_blocks(blocks, attachments)
+    payload: dict[str, Any] = {"type": TOOL_RESULT, "text": text_of(read_blocks(written))}
+    return payload if all(block["type"] == "text" for block in written) else {**payload, "blocks": written}
+
+
+def _placeholder(payload: JSON) -> str:
+    """Returns a provider-native result for all other providers: its texts, and placeholders for anything else."""
+    content, wire = payload.get("content"), payload.get("format")
+    if isinstance(content, str):
+        return content
+    pieces = content if isinstance(content, Sequence) else [content]
+    texts = [_shown(piece) for piece in pieces]
+    return "\n".join(texts) or f"[a result that only {wire} can read]"
+
+
+def _shown(piece: object) -> str:
+    if isinstance(piece, Mapping):
+        if isinstance(text := piece.get("text"), str):
+            return text
+        kind = piece.get("type") or next(iter(piece), "block")
+        return f"[{kind}]"
+    return "[block]"
+
+
+# -- the meaning of results -------------------------------------------------------------------------------------------
+
+
+def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
+    """Returns readers of the results of wires, and of those that belong to none. A shared format is the first one's."""
+    owners: dict[ResultFormat, Wire] = {}
+    for wire in wires:
+        owners.setdefault(wire.results, wire)
+    return (
+        ToolResultAccessor(TOOL_RESULT, _stored),
+        *(ToolResultAccessor(wire.name, partial(_native, wire)) for wire in owners.values()),
+        ToolResultAccessor("mcp", _of_mcp),
+    )
+
+
+def _stored(result: JSON) -> InspectedResult | None:
+    """Reads a message of the stored history, or its ``toolResult`` alone."""
+    payload = result.get("toolResult") if result.get("role") == "tool" else result
+    if not isinstance(payload, Mapping) or "tool_use_id" in payload:
+        return None
+    if payload.get("type") == TOOL_RESULT:
+        text = payload.get("text")
+        blocks = read_blocks(payload.get("blocks"))
+        native = payload.get("native")
+    elif payload.get("type") == NATIVE_RESULT:
+        text, blocks = _placeholder(payload), ()
+        native = {str(payload.get("format")): payload.get("content")}
+    else:
+        return None
+    metadata = mapping_of(result.get("metadata"))
+    return InspectedResult(
+        format=payload["type"],
+        call_id=_text(metadata.get("tool_call_id")),
+        tool_name=_text(metadata.get("tool_name")),
+        is_error=payload.get("is_error") is True,
+        text=text if isinstance(text, str) else "",
+        blocks=blocks,
+        native=mapping_of(native),
+        source=result,
+    )
+
+
+def _native(wire: Wire, result: JSON) -> InspectedResult | None:
+    """Reads a result by its own wire."""
+    if not wire.results.recognises(result):
+        return None
+    (message,) = wire.results.as_messages([dict(without_metadata(result))])
+    stand_ins = StandIns(message)
+    entries = wire.read([stand_ins.covered(message)])
+    found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
+    if found is None:
+        raise ExportError(f"{wire.name} recognises this result, and its `read` finds none in {sorted(message)}")
+    own = found.results[0]
+    metadata = mapping_of(result.get("_metadata"))
+    raw_type = wire.results.raw_type
+    return InspectedResult(
+        format=wire.name,
+        text=own.content,
+        call_id=own.call_id or None,
+        tool_name=own.name or _text(metadata.get("tool_name")),
+        is_error=own.is_error or metadata.get("is_error") is True,
+        blocks=stand_ins.uncovered(own.blocks),
+        kind="custom" if raw_type is not None and result.get("type") == raw_type else "function",
+        source=result,
+    )
+
+
+def _of_mcp(result: JSON) -> InspectedResult | None:
+    content = result.get("content")
+    if "role" in result or "type" in result or not isinstance(content, Sequence) or isinstance(content, str):
+        return None
+    blocks = read_blocks([_mcp_block(block) for block in content])
+    structured = "" if result.get("structuredContent") is None else to_json(result["structuredContent"]).decode()
+    return InspectedResult(
+        format="mcp", text=text_of(blocks) or structured, is_error=result.get("isError") is True, source=result
+    )
+
+
+def _mcp_block(block: object) -> dict[str, Any]:
+    """Returns a block of MCP as text: its own, or a placeholder."""
+    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+        return {"type": "text", "text": block["text"]}
+    return {"type": "text", "text": _shown(block)}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def mapping_of(value: object) -> JSON:
+    """Returns the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+# -- results in a native history, written by each wire's own `render` -------------------------------------------------
+
+
+def render_results(
+    results: Sequence[InspectedResult], target: str, contents: Iterable[Any], name_of: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Renders each result as a message, an item or a block of the wire, in the order given.
+
+    Args:
+        contents: for each result its content in the wire's own shape; None where the wire shall write it.
+        name_of: the name of a tool on the wire.
+    """
+    if target == "mcp":
+        return [_for_mcp(result, content) for result, content in zip(results, contents, strict=True)]
+    if target not in TARGET_FORMATS:
+        raise ExportError(f"cannot write results for {target!r}; known: {', '.join(TARGET_FORMATS)}")
+    wire = find(target)
+    made = [_call(result, wire, place, name_of) for place, result in enumerate(results)]
+    calls = {call.call_id: call for call in made}
+    if len(calls) < len(results):
+        raise ExportError("two results are for one call; a history has one for each")
+    stand_ins = StandIns([result.source for result in results])
+    ready = tuple(
+        result_for(result, call_id, content, stand_ins, name_of)
+        for result, call_id, content in zip(results, calls, contents, strict=True)
+    )
+    asked = Answer(
+        parts=tuple(Part(kind="call", call_id=call_id) for call_id in calls),
+        calls=calls,
+        arguments={call_id: ('{"input":""}', {"input": ""}) for call_id in calls},
+        results=(),
+        own_wire=False,
+    )
+    written = wire.render(replace(asked, results=ready))[len(wire.render(asked)) :]
+    names = dict(zip(calls, results, strict=True))
+    return wire.results.of_messages(with_metadata(stand_ins.shown(written), wire.results, names))
+
+
+def result_for(
+    result: InspectedResult, call_id: str, native: Any, stand_ins: StandIns, name_of: Callable[[str], str]
+) -> CallResult:
+    """Returns a result as a wire's `render` takes it, with stand-ins for its attachments."""
+    return CallResult(
+        call_id=call_id,
+        content=result.text,
+        is_error=result.is_error,
+        name=name_of(result.tool_name) if result.tool_name else None,
+        blocks=stand_ins.hidden(result.blocks),
+        native=native,
+    )
+
+
+def with_metadata(
+    messages: list[dict[str, Any]], format: ResultFormat, results: Mapping[str, InspectedResult]
+) -> list[dict[str, Any]]:
+    """Returns the messages with facts that the wire has no field for beside each result, under ``_metadata``: the
+    tool's name (where a result is a message), and that it failed. It stays in the native history; `ready_messages`
+    takes it off."""
+    return messages if format.call_id_key is None else [_tagged(message, format, results) for message in messages]
+
+
+def without_metadata(message: JSON) -> JSON:
+    """Returns a native message as its provider takes it: the same object where it has no metadata."""
+    if "_metadata" not in message:
+        return message
+    return {key: value for key, value in message.items() if key != "_metadata"}
+
+
+def _tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str, InspectedResult]) -> dict[str, Any]:
+    found = results.get(str(message.get(str(format.call_id_key)))) if format.recognises(message) else None
+    if found is None:
+        return message
+    told: dict[str, Any] = {"tool_name": found.tool_name} if format.is_message and found.tool_name else {}
+    if found.is_error:
+        told["is_error"] = True
+    return {**message, "_metadata": told} if told else message
+
+
+def _call(result: InspectedResult, wire: Wire, place: int, name_of: Callable[[str], str]) -> ToolCall:
+    return ToolCall(
+        call_id=_id(result, wire, place),
+        name=name_of(result.tool_name or ""),
+        kind=result.kind,
+        status="ready",
+        index=place,
+        call_id_synthesized=result.call_id is None,
+    )
+
+
+def _id(result: InspectedResult, wire: Wire, place: int) -> str:
+    if result.call_id is not None:
+        return result.call_id
+    if wire.results.id_optional:
+        return f"call_{place}"
+    raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} needs")
+
+
+def _for_mcp(result: InspectedResult, content: Any) -> dict[str, Any]:
+    if content is not None:
+        return dict(content) if isinstance(content, Mapping) else {"content": content, "isError": result.is_error}
+    return {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
+
+
+# -- attachments -------------------------------------------------------------------------------------------------------
+
+
+_MAX_DEPTH = 64  # levels
+
+Encoding: TypeAlias = Literal["base64", "data_url", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Bytes and their type."""
+
+    data: bytes = field(repr=False)
+    mime_type: str | None = None
+
+
+AttachmentLoader: TypeAlias = Callable[[str], "Attachment | None"]
+"""Returns an attachment by its id, or None if there is none of that id, or none that this request may have."""
+
+
+class AttachmentStore(Protocol):
+    """Keeps attachments outside of the history."""
+
+    def put(self, attachment: Attachment, /) -> str:
+        """Keeps the attachment and returns its id; the same bytes may get the same id."""
+        ...
+
+
+class MemoryAttachments:
+    """Keeps attachments in memory, by the hash of their content. Call it to load one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Attachment] = {}
+
+    def put(self, attachment: Attachment, /) -> str:
+        """Keeps the attachment and returns its id; the same bytes are kept once."""
+        id_ = f"sha256:{hashlib.sha256(attachment.data).hexdigest()}"
+        self._kept.setdefault(id_, attachment)
+        return id_
+
+    def __call__(self, id_: str, /) -> Attachment | None:
+        """Returns the attachment of this id, or None."""
+        return self._kept.get(id_)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def reference(id_: str, encoding: Encoding = "base64", mime_type: str | None = None) -> dict[str, Any]:
+    """Returns the stand-in for an attachment in a message: its id, and how it is to be written there."""
+    typed = {"mime_type": mime_type} if mime_type else {}
+    return {"type": "attachment_ref", "id": id_, "encoding": encoding, **typed}
+
+
+def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
+    """Returns a copy of `payload` with the bytes in place of each reference; a part without any stays the same object.
+
+    Raises:
+        ExportError: the loader has no attachment of that id.
+    """
+    return rewritten(payload, lambda node: _expanded(node, loader) if is_reference(node) else node)
+
+
+def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
+    """Returns a copy of `payload` with references in place of bytes and base64; parts without any stay as they are.
+
+    Found are bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other
+    base64 cannot be told from text, and stays.
+    """
+
+    def compacted(node: Any) -> Any:
+        if isinstance(node, bytes):
+            return reference(store.put(Attachment(node)), "bytes")
+        if isinstance(node, str):
+            return _from_url(node, store)
+        if isinstance(node, Mapping) and isinstance(data := node.get("data"), str):
+            return _from_field(node, data, store)
+        return node
+
+    return rewritten(payload, compacted)
+
+
+def is_reference(node: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Returns whether this is made by `reference`."""
+    return isinstance(node, Mapping) and node.get("type") == "attachment_ref" and isinstance(node.get("id"), str)
+
+
+def _expanded(node: Mapping[str, Any], loader: AttachmentLoader) -> str | bytes:
+    found = loader(node["id"])
+    if found is None:
+        raise ExportError(f"no attachment {node['id']!r}; the loader has to know every attachment of the history")
+    if node.get("encoding") == "bytes":
+        return found.data
+    text = encoded(found.data)
+    if node.get("encoding") == "data_url":
+        mime_type = node.get("mime_type") or found.mime_type or "application/octet-stream"
+        return f"data:{mime_type};base64,{text}"
+    return text
+
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+=-]+)*;base64,")
+_TYPES = ("media_type", "mimeType", "mime_type", "format")
+
+
+def _from_url(text: str, store: AttachmentStore) -> Any:
+    head = _DATA_URL.match(text) if text.startswith("data:") else None
+    if head is None or (data := decoded(text[head.end() :])) is None:
+        return text
+    return reference(store.put(Attachment(data, head[1])), "data_url", head[1])
+
+
+def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> Any:
+    mime_type = next((node[key] for key in _TYPES if isinstance(node.get(key), str)), None)
+    if mime_type is None or (data := decoded(text)) is None:
+        return node
+    return {**node, "data": reference(store.put(Attachment(data, mime_type if "/" in mime_type else None)))}
+
+
+def rewritten(node: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns a copy of `node` with `change` made at every place, from the outside in; the same object if none
+    is. Arguments of calls are left alone, and so are values nested deeper than any provider's message."""
+    return _rewritten(node, change, _argument_places(known()), 0)
+
+
+def _rewritten(node: Any, change: Callable[[Any], Any], left_alone: frozenset[str], depth: int) -> Any:
+    changed = change(node)
+    if changed is not node or isinstance(node, (str, bytes)) or depth >= _MAX_DEPTH:
+        return changed
+    if isinstance(node, Mapping):
+        if node.get("type") in left_alone:
+            return node
+        items = {
+            key: value if key in left_alone else _rewritten(value, change, left_alone, depth + 1)
+            for key, value in node.items()
+        }
+        return items if any(items[key] is not node[key] for key in items) else node
+    if isinstance(node, (list, tuple)):
+        values = [_rewritten(value, change, left_alone, depth + 1) for value in node]
+        return values if any(new is not old for new, old in zip(values, node, strict=True)) else node
+    return node
+
+
+@lru_cache(maxsize=1)
+def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
+    """Returns the types and keys that mark calls whose arguments are a value."""
+    lists = {wire.rules.call_path.partition("[")[0] for wire in wires if wire.rules.call_path}
+    formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
+    marks = {format.inside or format.type or format.arguments for format in formats}
+    return frozenset(lists | marks | {type for format in formats for type in format.run_by_provider})
+
+
+_KINDS = ("image", "audio", "video", "file")
+_FIELDS = ("mime_type", "url", "file_id", "filename")
+
+
+def write_blocks(blocks: Iterable[Block], store: AttachmentStore | None) -> list[dict[str, Any]]:
+    """Returns blocks as JSON without any bytes.
+
+    Args:
+        blocks: a provider's own blocks are left out: they belong to the native history.
+        store: keeps the bytes; without one a text says that they were left out.
+    """
+    return [written for block in blocks if (written := _write(block, store)) is not None]
+
+
+def _write(block: Block, store: AttachmentStore | None) -> dict[str, Any] | None:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    if not isinstance(block, Media):
+        return None
+    written: dict[str, Any] = {"type": "media", "kind": block.kind}
+    written |= {key: value for key in _FIELDS if (value := getattr(block, key)) is not None}
+    ref = attachment_of(block)
+    if ref is None and block.data is None:
+        return written
+    if ref is None:
+        data = decoded(block.data or "")
+        if data is None:
+            return {"type": "text", "text": f"{block.placeholder()} [left out: its data is no base64]"}
+        if store is None:
+            return {"type": "text", "text": f"{block.placeholder()} [left out: there is no store for attachments]"}
+        ref = reference(store.put(Attachment(data, block.mime_type)))
+    return written | {"attachment": dict(ref)}
+
+
+def read_blocks(written: object) -> tuple[Block, ...]:
+    """Reads blocks from JSON; unknown ones are left out. An attachment is a `Media` whose state is its reference."""
+    if isinstance(written, str):
+        return (Text(written),) if written else ()
+    given = written if isinstance(written, (list, tuple)) else ()
+    return tuple(block for each in given if (block := _read(each)) is not None)
+
+
+def _read(written: object) -> Block | None:
+    if not isinstance(written, Mapping):
+        return None
+    if isinstance(text := written.get("text"), str):
+        return Text(text)
+    kind = written.get("kind")
+    if written.get("type") != "media" or kind not in _KINDS:
+        return None
+    fields = {key: value for key in _FIELDS if isinstance(value := written.get(key), str)}
+    attachment = written.get("attachment")
+    return Media(kind=kind, state=attachment if is_reference(attachment) else None, **fields)
+
+
+def attachment_of(block: Block) -> Mapping[str, Any] | None:
+    """Returns the reference that stands for a block's bytes, if one does."""
+    return block.state if is_reference(block.state) else None
+
+
+# -- attachments through a wire's `render` and `read`, which know bytes only -------------------------------------------
+
+
+class StandIns:
+    """The stand-ins of attachments in one translation: bytes for `render` and `read`, made of a hash of everything that
+    is written along with them, so that no text of a message can hold them.
+
+    Args:
+        along: all that is written along with them.
+    """
+
+    def __init__(self, along: object) -> None:
+        self._salt = hashlib.sha256(repr(along).encode("utf-8", "backslashreplace")).digest()
+        self._ids: dict[str | bytes, tuple[str, str | None]] = {}
+
+    def _text(self, id_: str, mime_type: str | None = None) -> str:
+        data = hashlib.sha256(self._salt + id_.encode("utf-8", "backslashreplace")).digest()
+        text = encoded(data)
+        self._ids[text] = self._ids[data] = (id_, mime_type)
+        return text
+
+    def hidden(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
+        """Returns blocks for `render`: an attachment has its stand-in for data."""
+        return tuple(self._hidden(block) for block in blocks)
+
+    def _hidden(self, block: Block) -> Block:
+        ref = attachment_of(block)
+        if ref is None or not isinstance(block, Media):
+            return block
+        return replace(block, data=self._text(ref["id"], block.mime_type), state=None)
+
+    def shown(self, messages: Any) -> Any:
+        """Returns the output of `render` with references for the stand-ins."""
+        return rewritten(messages, self._shown) if self._ids else messages
+
+    def _shown(self, node: Any) -> Any:
+        if isinstance(node, bytes) and node in self._ids:
+            return reference(self._ids[node][0], "bytes")
+        if not isinstance(node, str):
+            return node
+        if node in self._ids:
+            return reference(self._ids[node][0])
+        head, _, text = node.rpartition(",")
+        if head.startswith("data:") and text in self._ids:
+            return reference(self._ids[text][0], "data_url", self._ids[text][1])
+        return node
+
+    def covered(self, messages: Any) -> Any:
+        """Returns native messages for `read`, with stand-ins for the references."""
+        return expand_attachments(messages, lambda id_: Attachment(b64decode(self._text(id_))))
+
+    def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
+        """Returns the blocks that `read` made: an attachment is a block with its reference again."""
+        return tuple(self._uncovered(block) for block in blocks)
+
+    def _uncovered(self, block: Block) -> Block:
+        if not isinstance(block, Media) or block.data not in self._ids:
+            return block
+        return replace(block, data=None, state=reference(self._ids[block.data][0]))

@@ -18,31 +18,32 @@ from typing import Any, TypeAlias
 from ..content import Block, Text
 from ..errors import ExportError
 from ..events import Observation
-from ..history.calls import history_form, with_valid_ids
-from ..history.native import wire_named
+from ..history.calls import history_form, wire_named, with_valid_ids
 from ..parts import Part, ToolCall
 from ..turn import Turn
 from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.media import text_of
 from ..wires.transcript import CallResult, Entry, Prompt, Said
-from .calls import SanitizedCall, arguments_text, stored_call
-from .contributions import InspectedCall, InspectedResult
-from .formats import ToolInteropTarget, raw_formats
-from .registry import ToolInteropRegistry
-from .results import (
+from .calls import (
     AttachmentStore,
+    SanitizedCall,
     StandIns,
+    arguments_text,
     format_tool_result,
     mapping_of,
     read_blocks,
     render_results,
     result_for,
+    stored_call,
     stored_result,
     with_metadata,
     without_metadata,
     write_blocks,
 )
+from .contributions import InspectedCall, InspectedResult
+from .formats import ToolInteropTarget, raw_formats
+from .registry import ToolInteropRegistry
 
 __all__ = [
     "assistant_message",

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from ..errors import ExportError
 from ..wires import WIRES, Wire, find, known
-from .calls import accessor_of, adapter_of
+from .calls import accessor_of, accessors_of, adapter_of, render_results
 from .contributions import (
     LEVELS,
     Contribution,
@@ -31,7 +31,6 @@ from .contributions import (
 )
 from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
-from .results import accessors_of, render_results
 from .schemas import Memory, members, namespace_format, schema_accessors, schema_adapters
 
 __all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]

@@ -17,9 +17,9 @@ from ..errors import ExportError
 from ..history import repair
 from ..tools.entries import tool_formats
 from ..wires import find, names
+from .calls import AttachmentLoader, expand_attachments, without_metadata
 from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
-from .results import AttachmentLoader, expand_attachments, without_metadata
 
 __all__ = [
     "DEFAULT_TOOL_INTEROP_REGISTRY",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from anyio import to_thread
 
-from ..exports.batch import diff
+from ..exports.exporting import diff
 from .definition import ServerTool, excerpt, said
 
 __all__ = ["Approve", "Pins", "ToolChange"]

@@ -18,15 +18,17 @@ Whatever the mode, a call gives the same events and the same record. Without a s
 
 from __future__ import annotations
 
-from .native import NativeToolAdapter, StreamingAdapter, ToolCallingAdapter
 from .reading import RetriesSpent, Retry, RetryBudget, ToolCallValidation
 from .responses import Payload, parse_json_response, tool_prompt
 from .text_modes import (
     DEFAULT_RULES,
     JSONObjectAdapter,
     ModelRule,
+    NativeToolAdapter,
     OpenAIStructuredAdapter,
     ParsedAdapter,
+    StreamingAdapter,
+    ToolCallingAdapter,
     ToolCallingMode,
     ValidatedAdapter,
     get_adapter,

@@ -7,5 +7,4 @@ step         stamps each event, tells the observers
 group_exit   how a step ends, and when: its tasks, its deadlines, its outcome
 hosted       a pipeline that a task group of the caller's holds open
 trajectory   a run of several steps, made by hand, and what caused its events; `agent_loop` makes the requests, too
-conversation the words in which a run speaks with its model: the wire's own, or a mode's
 """

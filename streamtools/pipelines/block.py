@@ -29,7 +29,6 @@ from ..dispatch.options import LEAVES_CALLS
 from ..dispatch.states import Mention
 from ..dispatch.timers import OwnTimers, Timer, Timers
 from ..dispatch.transitions import Moves
-from ..display import shown_by
 from ..errors import LocalProtocolError
 from ..event_loop import is_cancellation, is_cancelled, is_in_generator, is_running, is_told, ring, settle_at_exit
 from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
@@ -37,6 +36,7 @@ from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import ToolCall
 from ..sources import Source
+from ..text import shown_by
 from ..tools import Toolset
 from ..turn import Turn
 from .group_exit import Deadlines, Settling, is_looked_at, join
@@ -48,8 +48,7 @@ from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
     from ..dispatch.suspended import Asked, Suspended
-    from .hosted import Hosted, OpenPipeline
-    from .sync import SyncPipeline
+    from .hosted import Hosted, OpenPipeline, SyncPipeline
 
 __all__ = ["Pipeline"]
 
@@ -324,7 +323,7 @@ class Pipeline:
         Args:
             backend: ``"asyncio"``, or ``"trio"`` where that is installed.
         """
-        from .sync import SyncPipeline
+        from .hosted import SyncPipeline
 
         return SyncPipeline(self, backend)
 

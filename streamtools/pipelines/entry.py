@@ -160,7 +160,7 @@ def pipeline(
     salt = run.new_salt()
     already = None
     if continues is not None:
-        from ..decode.continuing import settled  # most streams begin a turn
+        from ..decode.decoder import settled  # most streams begin a turn
 
         already = settled(continues)
     return Pipeline(

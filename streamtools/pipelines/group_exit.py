@@ -248,7 +248,7 @@ class Settling:
     def _log_uncounted(self) -> None:
         end, wire = self.end, self.decoder.record
         if end is not None and end.complete and end.usage is None and wire is not None and wire.usage.request:
-            from ..dispatch.developer_log import log_uncounted
+            from ..dispatch.transitions import log_uncounted
 
             log_uncounted(wire, self.step.turn(wire))
 

@@ -12,10 +12,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
-from anyio import CancelScope
+from anyio import CancelScope, to_thread
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.lowlevel import EventLoopToken, checkpoint, checkpoint_if_cancelled, current_token
 
 from ..dispatch.states import Mention
@@ -23,12 +29,22 @@ from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon, is_asyncio, is_running, spawn
 from ..events import Event, Observation, StepEnd, ToolCallValidated
-from ..parts import ToolCall
+from ..parts import ToolCall, Usage
 from ..turn import Turn
 from .queues import Branch, WhenFull
 from .refusals import asynchronous_only
 
-__all__ = ["Hosted", "OpenPipeline", "check_group", "enter_alone", "open_in"]
+__all__ = [
+    "Hosted",
+    "OpenPipeline",
+    "SyncAgentLoop",
+    "SyncBlock",
+    "SyncPipeline",
+    "check_group",
+    "enter_alone",
+    "in_threads",
+    "open_in",
+]
 
 _WRITE = (
     "write:  async with anyio.create_task_group() as tasks:  events = pipeline(stream, tools=[...]).open(tasks)  "
@@ -297,3 +313,215 @@ def open_in(group: Any, pipeline: HostedBlock, host: Host) -> OpenPipeline:
         refused = f"the task group takes no tasks: it was not entered, or was left ({error}); {_WRITE}"
         raise LocalProtocolError(refused) from error
     return OpenPipeline(pipeline, hosted)
+
+
+# -- for programs without an event loop ------------------------------------------------------------------------------
+
+# Reads a pipeline or a run from a program without an event loop.
+#
+# Theory of operation. A thread runs an event loop (anyio's blocking portal), in which one task enters and leaves the
+# block. Each event is fetched by a call into that loop, which costs some 50 µs; all else that the block can do is
+# called there, too, so that nothing is read while it changes. An exception in the caller's body, an interrupt too,
+# leaves the block as it would leave an ``async with``. Tools run in the loop and its threads, with the caller's
+# context variables.
+
+T = TypeVar("T")
+
+
+class Block(HasCalls, AbstractAsyncContextManager[Any], Protocol):
+    """A pipeline or a run, whose methods are called from another thread."""
+
+
+class PipelineBlock(HostedBlock, AbstractAsyncContextManager[Any], Protocol):
+    """A pipeline."""
+
+
+class Run(Block, Protocol):
+    """A run of many steps."""
+
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def turns(self) -> tuple[Turn, ...]: ...
+    @property
+    def messages(self) -> list[Any]: ...
+    @property
+    def usage(self) -> Usage: ...
+
+
+B = TypeVar("B", bound=Block)
+
+_END: Any = object()
+
+
+class SyncBlock(Generic[B]):
+    """A block for a program without an event loop. Enter it with ``with``, and iterate inside."""
+
+    def __init__(self, block: B, backend: str) -> None:
+        self._block = block
+        self._backend = backend
+        self._stack: ExitStack | None = None
+        self._portal: BlockingPortal | None = None
+        self._left = False
+
+    def __enter__(self) -> Self:
+        if self._stack is not None or self._left:
+            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
+        _refuse_a_running_loop()
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal(self._backend))
+            stack.enter_context(self._portal.wrap_async_context_manager(self._block))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        stack, self._stack, self._portal, self._left = self._stack, None, None, True
+        assert stack is not None, "left by the statement that has entered it"
+        stack.__exit__(kind, error, traceback)
+
+    def __iter__(self) -> Self:
+        self._there()
+        return self
+
+    def __next__(self) -> Event:
+        event = self._wait(self._next)
+        if event is _END:
+            raise StopIteration
+        return event  # type: ignore[no-any-return]
+
+    def finish(self) -> Turn:
+        """Reads to the end, or until calls wait for an approval, ignoring the events; returns the turn. Without a
+        block, it enters and leaves one.
+
+            turn = pipeline(stream, tools=[get_weather]).sync().finish()
+
+        Raises:
+            StreamError: the stream failed.
+        """
+        if self._stack is None and not self._left:
+            with self:
+                return self.finish()
+        self._wait(self._rest)
+        return self.turn
+
+    @property
+    def turn(self) -> Turn:
+        """As `Pipeline.turn` or `AgentLoop.turn`."""
+        return self._ask(lambda: self._block.turn)
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """As `Pipeline.suspended`."""
+        return self._ask(lambda: self._block.suspended)
+
+    def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`."""
+        observation: Observation = self._wait(partial(self._block.run_call, call))
+        return observation
+
+    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+        """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
+        return self._ask(lambda: self._block.approve(call, fingerprint=fingerprint))
+
+    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+        """Denies a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
+        return self._ask(lambda: self._block.deny(call, reason, fingerprint=fingerprint))
+
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stops one call, and no other; see `Pipeline.cancel`."""
+        return self._ask(lambda: self._block.cancel(call, reason))
+
+    def _there(self) -> BlockingPortal:
+        if self._portal is None:
+            verb = "was left" if self._left else "was not entered"
+            raise TypeError(f"the block {verb}; write:  with pipeline(stream, tools=[...]).sync() as events:  ...")
+        return self._portal
+
+    def _ask(self, read: Callable[[], T]) -> T:
+        """Reads something in the event loop; in this thread before the block and after it."""
+        if self._portal is None:
+            return read()
+        return self._portal.call(read)
+
+    def _wait(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Does work in the event loop, and waits for it; the work is cancelled if an interrupt ends the waiting."""
+        done = self._there().start_task_soon(work)
+        try:
+            return done.result()
+        except CancelledError:
+            raise LocalProtocolError("the event loop of the block has ended") from None
+        except BaseException:
+            done.cancel()
+            raise
+
+    async def _next(self) -> Any:
+        try:
+            return await self._block.__anext__()
+        except StopAsyncIteration:
+            return _END
+
+    async def _rest(self) -> None:
+        while await self._next() is not _END:
+            pass
+
+
+class SyncPipeline(SyncBlock[PipelineBlock]):
+    """A pipeline for a program without an event loop; from `Pipeline.sync`."""
+
+    @property
+    def run_id(self) -> str:
+        """As `Pipeline.run_id`."""
+        return self._ask(lambda: self._block.run_id)
+
+    @property
+    def resting(self) -> bool:
+        """As `Pipeline.resting`."""
+        return self._ask(lambda: self._block.resting)
+
+
+class SyncAgentLoop(SyncBlock[Run]):
+    """A run for a program without an event loop; from `AgentLoop.sync`."""
+
+    @property
+    def outcome(self) -> str | None:
+        """As `AgentLoop.outcome`."""
+        return self._ask(lambda: self._block.outcome)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """As `AgentLoop.turns`."""
+        return self._ask(lambda: self._block.turns)
+
+    @property
+    def messages(self) -> list[Any]:
+        """As `AgentLoop.messages`."""
+        return self._ask(lambda: self._block.messages)
+
+    @property
+    def usage(self) -> Usage:
+        """As `AgentLoop.usage`."""
+        return self._ask(lambda: self._block.usage)
+
+
+def in_threads(call_model: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that makes its request in a thread, since a client that blocks would hold up the event
+    loop; the same function if it is async."""
+    if iscoroutinefunction(call_model) or iscoroutinefunction(getattr(call_model, "__call__", None)):  # noqa: B004
+        return call_model
+
+    async def asked(*arguments: Any) -> Any:
+        made = await to_thread.run_sync(partial(call_model, *arguments))
+        return await made if isawaitable(made) and not hasattr(made, "__aiter__") else made
+
+    return asked
+
+
+def _refuse_a_running_loop() -> None:
+    try:
+        current_token()
+    except RuntimeError:
+        return
+    text = "an event loop runs in this thread, and sync() would block it; write `async with` instead"
+    raise LocalProtocolError(text)

@@ -105,7 +105,7 @@ def _check_messages(messages: Any, wire: Wire | str) -> None:
         )
     if not all(isinstance(message, Mapping) for message in messages):
         return  # objects of other libraries are their own business
-    from ..history.native import Messages, refuse_another_wires
+    from ..history.calls import Messages, refuse_another_wires
 
     try:
         spoken = find(wire)

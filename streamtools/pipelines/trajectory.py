@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..dispatch.states import RunCounts
-from ..display import class_name
 from ..errors import LocalProtocolError
 from ..events import (
     CausedEvent,
@@ -39,6 +38,7 @@ from ..events import (
 )
 from ..observers import Observer
 from ..telemetry import default_observers
+from ..text import class_name
 
 if TYPE_CHECKING:
     from ..dispatch.suspended import Suspended

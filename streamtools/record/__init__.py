@@ -13,8 +13,7 @@ from __future__ import annotations
 from .codec import RecordedError, RecordedObject
 from .recorder import Recorder, record
 from .recording import Chunk, Recording, RecordingError, SourceEnd
-from .redecoding import Difference
-from .replaying import Replay, replay
+from .replaying import Difference, Replay, replay
 
 __all__ = [
     "Chunk", "Difference", "RecordedError", "RecordedObject", "Recorder", "Recording", "RecordingError", "Replay",

@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any, NamedTuple, get_args
 
 from .. import content, errors, events, parts
-from ..display import class_name
 from ..errors import StreamToolsError
 from ..events import Event
+from ..text import class_name
 
 __all__ = ["RecordedError", "RecordedObject", "read_event", "read_value", "written_event", "written_value"]
 

@@ -37,12 +37,12 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec, TypeAlias
 import orjson
 
 from .._version import __version__
-from ..display import class_name
 from ..errors import StreamError
 from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
 from ..files import open_private
 from ..limits import Limits
 from ..observers import RunFacts, StreamFacts
+from ..text import class_name
 from .codec import MARK, VALUES, written_event, written_value
 
 __all__ = ["Recorder", "Redact", "Redaction", "VERSION", "record"]

@@ -17,12 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from ..display import shown_by
 from ..errors import StreamError, StreamToolsError
 from ..events import CausedEvent, Event, Observation, StepEnd, StepStart
 from ..limits import Limits
 from ..observers import StreamFacts
-from ..text import one_line
+from ..text import one_line, shown_by
 from ..turn import Turn, TurnBuilder
 from .codec import read_event, read_value
 from .recorder import VERSION

@@ -7,8 +7,8 @@ Bytes are preferred wherever they are available: an SDK's typed chunks cost twen
                                         .aclose(): closes all that was opened, on every exit
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
-(`items`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`). A connection that
-carries several responses is split into a stream for each (`responses`, in `connection`; `splitting`); one over a
+(`kinds`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`). A connection that
+carries several responses is split into a stream for each (`responses`; `splitting`); one over a
 socket is read a response at a time and left open.
 """
 
@@ -17,13 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..on_demand import names
-from .items import Item, answer_of, as_item
+from .kinds import Item, answer_of, as_item
 from .source import Source, open_source
 
 if TYPE_CHECKING:
-    from .connection import responses
+    from .source import responses
     from .splitting import Responses, ResponseSource
 else:
-    __getattr__ = names(__name__, {"connection": "responses", "splitting": "Responses ResponseSource"})
+    __getattr__ = names(__name__, {"source": "responses", "splitting": "Responses ResponseSource"})
 
 __all__ = ["Item", "ResponseSource", "Responses", "Source", "answer_of", "as_item", "open_source", "responses"]

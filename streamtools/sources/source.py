@@ -14,13 +14,26 @@ from anyio.lowlevel import checkpoint
 
 from ..decode.body import as_items, read_json
 from ..limits import Limits
-from .items import Item, answer_of, as_item, langchain_chunks, without_finish
-from .kinds import Kind, codings_of, connection_of, foreign_iterator_of, kind_of, raw_of, response_of, untap
+from .kinds import (
+    Item,
+    Kind,
+    answer_of,
+    as_item,
+    codings_of,
+    connection_of,
+    foreign_iterator_of,
+    kind_of,
+    langchain_chunks,
+    raw_of,
+    response_of,
+    untap,
+    without_finish,
+)
 
-if TYPE_CHECKING:  # loaded for the streams that need them
-    from .splitting import NextResponse, ResponseSource
+if TYPE_CHECKING:
+    from .splitting import NextResponse, Responses, ResponseSource
 
-__all__ = ["Source", "open_source"]
+__all__ = ["Source", "open_source", "responses"]
 
 _ACCEPTED = (
     "an SDK's stream, a response of httpx or aiohttp, or an iterable, asynchronous or not, of bytes, text or payloads"
@@ -279,3 +292,34 @@ async def _close(stream: Any) -> None:
 async def _in_memory(items: Iterable[Any]) -> AsyncGenerator[Any, None]:
     for item in items:
         yield item
+
+
+# -- a connection that carries several responses ---------------------------------------------------------------------
+
+# Splits a connection that carries several responses into a stream for each.
+
+
+def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
+    """Splits a connection of the Responses API, of Realtime or of Gemini's Live API into its responses: lanes,
+    successors after steering, a gateway's rounds.
+
+    Pass each one to `pipeline`, in a task of its own if several are open at once, or return it from `agent_loop`'s
+    ``call_model``. A connection is read only while somebody waits, and events that somebody else will want are kept
+    within ``max_waiting_bytes``. A reader that is cancelled while it waits cancels the connection's read with it, so
+    read every response to its end if the connection is an async generator.
+
+    A connection that is read by `recv` has one such object, which `pipeline(connection)` shares, and its socket stays
+    open: leaving the block or closing this object ends the splitting alone.
+
+    Args:
+        stream: anything that `pipeline` takes; the connection of OpenAI's SDK and the session of Google's, too.
+        limits: bounds ``max_open_responses``, ``max_waiting_bytes`` and the framing.
+
+    Raises:
+        TypeError: this cannot be streamed.
+    """
+    from .splitting import Responses, responses_of  # most streams are one response
+
+    if (connection := connection_of(stream)) is not None:
+        return responses_of(connection, limits)
+    return Responses(open_source(stream, limits), limits)

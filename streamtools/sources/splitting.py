@@ -33,7 +33,7 @@ from ..limits import Limits
 from ..wires import detect, find
 from ..wires.lanes import Lanes, OpenResponse
 from ..wires.reading import malformed, provider_error
-from .items import Item, as_event, as_item
+from .kinds import Item, as_event, as_item
 
 __all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "responses_of"]
 

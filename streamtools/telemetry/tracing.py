@@ -54,7 +54,6 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
-from ..display import class_name
 from ..errors import LocalProtocolError, ProviderError, StreamError, StreamToolsError, ToolFailed
 from ..events import (
     ApprovalRequested,
@@ -74,12 +73,16 @@ from ..events import (
 )
 from ..observers import RunFacts
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, FailedAttempt, Part, StepOutcome, ToolCall, Usage
-from .carrier import carrier_of, span_context_of
+from ..text import class_name
+from .carrier import carrier_of, span_context_of, tracer_of
 from .log import log_call
 from .names import (
     PROFILES,
     Names,
+    Prices,
     call_words,
+    checked_prices,
+    cost_of,
     error_of,
     fitted,
     fitted_json,
@@ -91,8 +94,6 @@ from .names import (
     request_model,
     stream_words,
 )
-from .prices import Prices, checked_prices, cost_of
-from .tracers import tracer_of
 
 __all__ = [
     "AttributeWriter", "Attributes", "CAPTURE_CONTENT", "CallSpans", "MAX_ATTRIBUTE_CHARS", "OpenRun", "OpenStep",
@@ -129,7 +130,7 @@ class Tracing:
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and
             returns the text to show. If it raises, this observer is dropped, and the text is not in the span.
-        prices: the prices of models (see `streamtools.telemetry.prices`): each chat then has its cost, and a run the
+        prices: the prices of models (see `streamtools.telemetry.names`): each chat then has its cost, and a run the
             sum. Without them cost is told in tokens alone.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 

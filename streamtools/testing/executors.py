@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import os
+import signal
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import anyio
 
-from ..dispatch.executors import Executor
-from ..tools import Tool
-from .checks import CHECKS, CLOSING, LOST_WORKER, Bench, Check
-from .executor_tools import TOOLS
+from ..dispatch.executor import Begin, Executor, Invocation
+from ..dispatch.executors import MemoryStore, run_once
+from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..telemetry.carrier import current_carrier
+from ..tools import Tool, ToolContext, tool
 
-__all__ = ["CHECKS", "MakeExecutor", "check_executor"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "MakeExecutor",
+    "TOOLS",
+    "check_executor",
+]
 
 MakeExecutor: TypeAlias = Callable[[list[Tool[..., Any]]], Executor]
 """Makes a fresh executor for these tools."""
@@ -33,7 +47,7 @@ async def check_executor(
 
     Args:
         make_executor: makes a fresh executor for the given tools, which are functions of
-            ``streamtools.testing.executor_tools``; at least two calls must run at once. One executor serves all checks
+            ``streamtools.testing.executors``; at least two calls must run at once. One executor serves all checks
             but those that close it. The tools count their effects in a file of this machine. Leaving the executor twice
             must do no harm.
         tools: the form of tool that the executor runs.
@@ -85,3 +99,500 @@ async def _failed(check: Check, executor: Executor) -> AssertionError | None:
 
 def _name(check: Check) -> str:
     return getattr(check, "__name__", repr(check))
+
+
+# -- the tools that the checks call ----------------------------------------------------------------------------------
+
+# Defines the tools that the checks call, each in an async and a sync form; in a module, so that workers can import
+# them.
+#
+# The tools count their effects as lines of a file, and wait by short pauses, since the waiting code may be in another
+# process.
+
+SECRET = "a value that nobody is to read"
+
+
+def marks(path: str | Path) -> int:
+    """Returns the number of effects."""
+    return Path(path).read_text().count("\n")
+
+
+def _echo(value: Any, ctx: ToolContext) -> Any:
+    return {"value": value, "key": ctx.idempotency_key, "attempt": ctx.attempt, "carrier": current_carrier()}
+
+
+class Wordless(ToolError):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise ValueError(SECRET)
+
+
+FAILURES: dict[str, Callable[[str], BaseException]] = {
+    "ToolError": ToolError,
+    "ValueError": ValueError,
+    "SystemExit": SystemExit,
+    "BaseExceptionGroup": lambda text: BaseExceptionGroup(text, [SystemExit(text)]),
+    "Wordless": Wordless,
+}
+
+
+def _raise(kind: str) -> None:
+    raise FAILURES[kind](SECRET)
+
+
+def _mark(path: str) -> None:
+    """Adds a line, by which effects are counted."""
+    with Path(path).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+
+
+@tool(name="echo")
+async def echo_async(value: Any, ctx: ToolContext) -> Any:
+    """Returns the value, and the facts of the call."""
+    return _echo(value, ctx)
+
+
+@tool(name="echo")
+def echo_sync(value: Any, ctx: ToolContext) -> Any:
+    """Returns the value, and the facts of the call."""
+    return _echo(value, ctx)
+
+
+@tool(name="fail")
+async def fail_async(kind: str) -> None:
+    """Raises."""
+    _raise(kind)
+
+
+@tool(name="fail")
+def fail_sync(kind: str) -> None:
+    """Raises."""
+    _raise(kind)
+
+
+@tool(name="work")
+async def work_async(path: str, ctx: ToolContext) -> None:
+    """Leaves marks and reports them, until it is cancelled."""
+    while True:
+        _mark(path)
+        ctx.progress("marked")
+        await anyio.sleep(0.01)
+
+
+@tool(name="work")
+def work_sync(path: str, ctx: ToolContext) -> None:
+    """Leaves marks and reports them, until it is cancelled."""
+    pause = threading.Event()
+    while not ctx.cancelled:
+        _mark(path)
+        ctx.progress("marked")
+        pause.wait(0.01)
+
+
+@tool(name="meet")
+async def meet_async(path: str, ctx: ToolContext) -> int:
+    """Returns when two calls are here."""
+    _mark(path)
+    while marks(path) < 2:  # noqa: ASYNC110 - the other call may be in another process
+        await anyio.sleep(0.01)
+    return marks(path)
+
+
+@tool(name="meet")
+def meet_sync(path: str, ctx: ToolContext) -> int:
+    """Returns when two calls are here."""
+    _mark(path)
+    pause = threading.Event()
+    while marks(path) < 2 and not ctx.cancelled:
+        pause.wait(0.01)
+    return marks(path)
+
+
+@tool(name="mark")
+async def mark_async(path: str) -> str:
+    """Has an effect."""
+    _mark(path)
+    return "done"
+
+
+@tool(name="mark")
+def mark_sync(path: str) -> str:
+    """Has an effect."""
+    _mark(path)
+    return "done"
+
+
+TOOLS: dict[str, list[Tool[..., Any]]] = {
+    "async": [echo_async, fail_async, work_async, meet_async, mark_async],
+    "sync": [echo_sync, fail_sync, work_sync, meet_sync, mark_sync],
+}
+
+
+# -- the checks ------------------------------------------------------------------------------------------------------
+
+# Checks an executor's promises, one by one. Each check takes a fresh `Bench`, and raises if a promise is broken.
+
+
+class Bench:
+    """The equipment of a check.
+
+    Args:
+        executor: a fresh executor, already entered.
+        path: a file for this check alone, which does not exist yet.
+    """
+
+    def __init__(self, executor: Executor, path: Path) -> None:
+        self.executor = executor
+        self.path = path
+        self.progress: list[Any] = []
+        self.begun = 0
+        self.reported = anyio.Event()
+
+    def call(self, tool: str, *, key: str = "key", **arguments: Any) -> Invocation:
+        """Returns an invocation."""
+        return Invocation(tool=tool, arguments=arguments, key=key)
+
+    async def run(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> Any:
+        """Runs a call, and keeps its reports. By default `begin` lets the call run for `seconds`, and is counted."""
+        return await self.executor.run(call, begin or self.begin_with(seconds), self.report)
+
+    def begin_with(self, seconds: float) -> Begin:
+        """Returns a `begin` that lets a call run for so long, and counts in `begun` how often it was awaited."""
+
+        async def begin() -> float:
+            self.begun += 1
+            return seconds
+
+        return begin
+
+    async def error_of(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> ToolError:
+        """Returns the call's error."""
+        try:
+            value = await self.run(call, begin, seconds=seconds)
+        except ToolError as error:
+            return error
+        raise AssertionError(f"{call.tool} should have raised, and returned a {type(value).__name__}")
+
+    def report(self, value: Any) -> None:
+        """Takes a tool's report."""
+        self.progress.append(value)
+        self.reported.set()
+
+
+def expect(holds: bool, promise: str, found: object) -> None:
+    """Raises unless `holds` is true."""
+    if not holds:
+        raise AssertionError(f"{promise}; found {found!r}")
+
+
+@asynccontextmanager
+async def background(work: Callable[[], Awaitable[Any]]) -> AsyncIterator[anyio.CancelScope]:
+    """Runs `work` in the background; the scope cancels it, and leaving the block waits for it."""
+    scope = anyio.CancelScope()
+
+    async def run() -> None:
+        with scope:
+            await work()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        yield scope
+
+
+async def stops(path: Path) -> None:
+    """Waits until the work leaves no more marks. It left one every 10 ms, so 200 ms without one mean that it is
+    over."""
+    before = -1
+    while before != (before := marks(path)):  # noqa: ASYNC110 - it is another process that may go on
+        await anyio.sleep(0.2)
+
+
+async def nothing_ran(path: Path) -> None:
+    """Raises if there is a mark, or one comes within 200 ms: a tool started by mistake may be in another process."""
+    await anyio.sleep(0.2)
+    expect(not path.exists(), "no tool should have run", path)  # noqa: ASYNC240 - one look
+
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def a_value_comes_back_as_it_is(bench: Bench) -> None:
+    """Checks that JSON values come back unchanged."""
+    value = {"text": "\u00e4\n\U0001f600", "list": [1, 2.5, None, True], "deep": {"er": {}}}
+    seen = await bench.run(bench.call("echo", value=value))
+    expect(seen["value"] == value, "the value should come back as it was", seen["value"])
+
+
+async def the_tool_is_told_its_key_and_attempt(bench: Bench) -> None:
+    """Checks that the tool knows its call's key and attempt, whatever the executor."""
+    seen = await bench.run(replace(bench.call("echo", value=1, key="order:7"), attempt=3))
+    expect((seen["key"], seen["attempt"]) == ("order:7", 3), "ctx should tell the call's key and attempt", seen)
+
+
+async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
+    """Checks that the W3C carrier is the tool's context. `begin` fills it, with which the call's span begins."""
+    call = bench.call("echo", value=1)
+
+    async def begin() -> float:
+        call.carrier["traceparent"] = TRACEPARENT
+        return math.inf
+
+    found = (await bench.run(call, begin))["carrier"].get("traceparent")
+    expect(found == TRACEPARENT, "the span in the carrier that begin fills should be the tool's current one", found)
+
+
+async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
+    """Checks that only the type is named, since messages and tracebacks contain hosts, paths, credentials."""
+    error = await bench.error_of(bench.call("fail", kind="ValueError"))
+    expect(type(error) is ToolFailed, "an exception should become ToolFailed", type(error))
+    expect("ValueError" in str(error), "it should name the type", str(error))
+    leaks = SECRET in str(error) or "Traceback" in str(error) or __file__ in str(error)
+    expect(not leaks, "it should hold neither message nor traceback", str(error))
+
+
+async def a_tool_error_keeps_its_words(bench: Bench) -> None:
+    """Checks that the text of a `ToolError` arrives, since it is for the model."""
+    error = await bench.error_of(bench.call("fail", kind="ToolError"))
+    expect(str(error) == SECRET, "a ToolError's text should arrive as it is", str(error))
+
+
+async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
+    """Checks `sys.exit`, in a group too, and an error whose text cannot be had."""
+    for kind in ("SystemExit", "BaseExceptionGroup", "Wordless"):
+        error = await bench.error_of(bench.call("fail", kind=kind))
+        expect(type(error) is ToolFailed, f"{kind} should become ToolFailed", type(error))
+        expect(kind in str(error), "it should name the type", str(error))
+
+
+async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
+    """Checks that a failing tool harms no other call."""
+    await bench.error_of(bench.call("fail", kind="ValueError"))
+    await a_value_comes_back_as_it_is(bench)
+
+
+async def an_unknown_tool_is_not_started(bench: Bench) -> None:
+    """Checks that an unknown tool is reported as such, before the call has begun."""
+    error = await bench.error_of(bench.call("no_such_tool"))
+    expect(isinstance(error, ToolNotStarted), "an unknown tool should be ToolNotStarted", type(error))
+    expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
+
+
+async def arguments_that_do_not_fit_are_not_started(bench: Bench) -> None:
+    """Checks that the tool validates in its own process, before the call has begun."""
+    error = await bench.error_of(bench.call("mark", wrong=str(bench.path)))
+    expect(isinstance(error, ToolNotStarted), "bad arguments should be ToolNotStarted", type(error))
+    expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
+    await nothing_ran(bench.path)
+
+
+async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
+    """Checks that `begin` is awaited once, before the tool, and that the tool runs once."""
+
+    async def begin() -> float:
+        bench.begun += 1
+        await nothing_ran(bench.path)
+        return math.inf
+
+    await bench.run(bench.call("mark", path=str(bench.path)), begin)
+    expect(bench.begun == 1, "begin should have been awaited once", bench.begun)
+    expect(marks(bench.path) == 1, "the tool should have run once", marks(bench.path))
+
+
+async def a_refused_begin_runs_nothing_and_comes_out_as_it_is(bench: Bench) -> None:
+    """Checks that the very object comes out, whether an error of the library or any other; and that the next call
+    runs."""
+    for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
+        found = await _refused(bench, refusal)
+        expect(found is refusal, "what begin raises should come out as it is", found)
+    await nothing_ran(bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+async def _refused(bench: Bench, refusal: Exception) -> object:
+    async def begin() -> NoReturn:
+        raise refusal
+
+    try:
+        return await bench.run(bench.call("mark", path=str(bench.path)), begin)
+    except Exception as error:
+        return error
+
+
+async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> None:
+    """Checks that a call has not begun while `begin` waits; and that the next call runs."""
+    begins, begin = _waiting()
+    call = bench.call("mark", path=str(bench.path))
+    async with background(functools.partial(bench.run, call, begin)) as scope:
+        await begins.wait()
+        scope.cancel()
+    await nothing_ran(bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
+    """Returns a `begin` that never ends, and the event that it sets when it is awaited."""
+    begins = anyio.Event()
+
+    async def begin() -> float:
+        begins.set()
+        await anyio.sleep_forever()
+        raise AssertionError("nobody wakes it")  # pragma: no cover
+
+    return begins, begin
+
+
+async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
+    """Checks that waiting for a place, a worker or `begin` is not part of the tool's time."""
+    third = anyio.Event()
+
+    async def begin() -> float:
+        await anyio.sleep(1.2)
+        return 1.1
+
+    def report(value: Any) -> None:
+        bench.report(value)
+        if len(bench.progress) == 3:
+            third.set()
+
+    call = bench.call("work", path=str(bench.path))
+    async with background(functools.partial(bench.executor.run, call, begin, report)) as scope:
+        await third.wait()
+        scope.cancel()
+
+
+async def a_deadline_ends_the_work(bench: Bench) -> None:
+    """Checks that a deadline is a `ToolTimeout`, and that the tool stops."""
+    error = await bench.error_of(bench.call("work", path=str(bench.path)), seconds=1)
+    expect(isinstance(error, ToolTimeout), "a deadline should be ToolTimeout", type(error))
+    expect(bool(bench.progress), "the tool should have had its time", bench.progress)
+    await stops(bench.path)
+
+
+async def cancellation_reaches_the_work(bench: Bench) -> None:
+    """Checks that a caller that stops waiting stops the work."""
+    async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
+        await bench.reported.wait()
+        scope.cancel()
+    await stops(bench.path)
+
+
+async def progress_comes_while_the_tool_runs(bench: Bench) -> None:
+    """Checks that progress does not wait for the result; this tool has none. Nothing is reported before the call has
+    begun, or after its end."""
+
+    async def begin() -> float:
+        await nothing_ran(bench.path)
+        expect(bench.progress == [], "nothing should be reported before begin", bench.progress)
+        return math.inf
+
+    async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)), begin)) as scope:
+        await bench.reported.wait()
+        scope.cancel()
+    reported = list(bench.progress)
+    await stops(bench.path)
+    expect(set(reported) == {"marked"}, "progress should arrive as it was reported", reported)
+    expect(bench.progress == reported, "nothing should be reported after the end", bench.progress)
+
+
+async def calls_run_side_by_side(bench: Bench) -> None:
+    """Checks two calls that wait for each other."""
+    call = bench.call("meet", path=str(bench.path))
+    async with background(functools.partial(bench.run, call)):
+        seen = await bench.run(call)
+    expect(seen == 2, "two calls should run at once", seen)
+
+
+async def once_means_once(bench: Bench) -> None:
+    """Checks that the second call with a key gets the first one's result."""
+    store, call = MemoryStore(), bench.call("mark", path=str(bench.path))
+    answers = [await run_once(store, bench.executor, call) for _ in range(3)]
+    expect([answer.value for answer in answers] == ["done"] * 3, "each should get the result", answers)
+    expect([answer.recorded for answer in answers] == [False, True, True], "only the first should run", answers)
+    expect(marks(bench.path) == 1, "there should be one effect", marks(bench.path))
+
+
+async def closing_ends_what_runs(bench: Bench) -> None:
+    """Checks that a running call ends with an unknown outcome for its caller, and that nothing runs afterwards."""
+    ended = await _closed(bench, bench.call("work", path=str(bench.path)), bench.begin_with(math.inf), bench.reported)
+    expect(isinstance(ended, ToolOutcomeUnknown), "a call cut by closing should be unknown", type(ended))
+    await stops(bench.path)
+    error = await bench.error_of(bench.call("echo", value=1))
+    expect(isinstance(error, ToolNotStarted), "a closed executor should start nothing", type(error))
+
+
+async def closing_starts_nothing_that_waits(bench: Bench) -> None:
+    """Checks that a call that has not begun has not run, and is reported so."""
+    begins, begin = _waiting()
+    ended = await _closed(bench, bench.call("mark", path=str(bench.path)), begin, begins)
+    expect(isinstance(ended, ToolNotStarted), "a call that waits at closing should be ToolNotStarted", type(ended))
+    await nothing_ran(bench.path)
+
+
+async def _closed(bench: Bench, call: Invocation, begin: Begin, when: anyio.Event) -> ToolError:
+    ended: list[ToolError] = []
+
+    async def run() -> None:
+        ended.append(await bench.error_of(call, begin))
+
+    async with background(run):
+        await when.wait()
+        await bench.executor.__aexit__(None, None, None)
+    return ended[0]
+
+
+async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
+    """Checks executors with worker processes on this machine: SIGKILL in the middle of a call."""
+    store, call = MemoryStore(), bench.call("work", path=str(bench.path))
+    ended: list[ToolError] = []
+
+    async def run() -> None:
+        try:
+            await run_once(store, bench.executor, call, bench.report)
+        except ToolError as error:
+            ended.append(error)
+
+    async with background(run):
+        await bench.reported.wait()
+        worker = int(bench.path.read_text().splitlines()[0])
+        expect(worker != os.getpid(), "the tool should run in a worker process", worker)
+        os.kill(worker, signal.SIGKILL)
+    expect(isinstance(ended[0], ToolOutcomeUnknown), "a lost worker should be ToolOutcomeUnknown", type(ended[0]))
+    effects = marks(bench.path)
+    await run()
+    expect(isinstance(ended[1], ToolOutcomeUnknown), "asked again, it should still be unknown", type(ended[1]))
+    expect(marks(bench.path) == effects, "it should not have run again", bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+Check: TypeAlias = Callable[[Bench], Awaitable[None]]
+
+CHECKS: tuple[Check, ...] = (
+    a_value_comes_back_as_it_is,
+    the_tool_is_told_its_key_and_attempt,
+    the_tools_span_belongs_to_the_callers,
+    an_exception_tells_its_type_and_nothing_more,
+    a_tool_error_keeps_its_words,
+    whatever_a_tool_raises_is_its_failure,
+    after_a_failure_it_runs_calls_as_before,
+    an_unknown_tool_is_not_started,
+    arguments_that_do_not_fit_are_not_started,
+    it_begins_once_and_before_the_tool,
+    a_refused_begin_runs_nothing_and_comes_out_as_it_is,
+    a_call_that_is_cancelled_as_it_begins_runs_nothing,
+    its_time_begins_when_the_call_has_begun,
+    a_deadline_ends_the_work,
+    cancellation_reaches_the_work,
+    progress_comes_while_the_tool_runs,
+    calls_run_side_by_side,
+    once_means_once,
+    closing_ends_what_runs,
+    closing_starts_nothing_that_waits,
+)
+"""The checks of any executor."""
+
+CLOSING: tuple[Check, ...] = (closing_ends_what_runs, closing_starts_nothing_that_waits)
+"""The checks that close the executor."""
+
+LOST_WORKER: tuple[Check, ...] = (a_lost_worker_leaves_one_effect_and_no_outcome,)
+"""The check of an executor whose tools run in processes of their own on this machine."""

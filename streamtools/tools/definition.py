@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, ge
 from typing_extensions import ParamSpec, TypeVar
 
 from ..content import Grammar, Namespace, RequestHints
-from ..display import shown_by
 from ..errors import InvalidArguments, SchemaError
 from ..limits import Limits
 from ..parts import ToolCall
 from ..schema import Kept
 from ..schema.names import qualified
+from ..text import shown_by
 from ..wires import Wire
 from . import checks
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
@@ -39,15 +39,13 @@ from .callables import (
     parse_docstring,
     refuse,
 )
-from .checks import Checked, Checks
+from .checks import Check, Checked, Checks, Enforced
 from .context import ToolContext
 from .options import ConflictKey, RunKeywords, RunOptions, ToolOptions, check_options
 from .results import NO_RESULTS, OutputSchema, Results, plain, results_of
 from .typed import TypedBinder, docstring_of
 
 if TYPE_CHECKING:
-    from .checks import Check
-    from .enforce import Enforced
     from .foreign import Takes
     from .frameworks import FrameworkTool
 
@@ -490,7 +488,6 @@ def of_schema(
     """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
     `preset` are kept."""
     function, name = _begun(target, options)
-    from .enforce import Enforced
     from .foreign import Foreign, Takes  # most tools have their schema from their own types
 
     if takes not in get_args(Takes):

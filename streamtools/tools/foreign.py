@@ -23,8 +23,7 @@ from ..text import dotted
 from . import checks
 from .binder import LARGE_CHARS, Binder, Coerce, TakesLong
 from .callables import NO_VALUES, TAKEN, Injected, Placement, parameters_of
-from .checks import Checks
-from .enforce import Enforced
+from .checks import Checks, Enforced
 from .typed import as_json, from_text, refuse_not_finite
 
 __all__ = ["Foreign", "Rerouted", "Takes"]

@@ -12,7 +12,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -21,10 +21,8 @@ from ..errors import SchemaError
 from ..limits import Limits
 from ..schema import Kept
 from .callables import mentions, refuse, returned_by
+from .checks import Enforced
 from .schema import JsonSchema, one_line
-
-if TYPE_CHECKING:
-    from .enforce import Enforced
 
 __all__ = ["NO_RESULTS", "OutputSchema", "Results", "plain", "results_of"]
 
@@ -61,8 +59,6 @@ def results_of(
     if declared is None:
         return Results(_of_annotation(function))
     schema = _declared(function, tool, declared)
-    from .enforce import Enforced  # most results are declared by no schema
-
     return Results(schema, Enforced(schema, limits, whole="the result"))
 
 

@@ -22,8 +22,7 @@ from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, Sc
 from pydantic_core.core_schema import ArgumentsV3Schema
 
 from .callables import refuse
-from .core_schemas import NO_SCHEMAS, choices_of, nodes_of
-from .weight import Weigher
+from .weight import NO_SCHEMAS, Weigher, choices_of, nodes_of
 
 with warnings.catch_warnings():
     # pydantic warns on import of anything experimental (2.11 to 2.13). There is no other way to these schemas, and our

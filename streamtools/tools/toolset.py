@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
-from ..display import shown_by
 from ..parts import ToolCall
+from ..text import shown_by
 from .callables import refuse
 from .definition import Tool
 from .tool import tool

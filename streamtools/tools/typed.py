@@ -28,7 +28,7 @@ from ..errors import InvalidArguments, SchemaError
 from . import checks
 from .binder import LARGE_CHARS, Coerce, TakesLong
 from .callables import NO_VALUES, TAKEN, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
-from .checks import BY_LAX_RULES, coercions_of, listed, refusal, unknown
+from .checks import BY_LAX_RULES, Enforced, coercions_of, listed, refusal, unknown
 from .schema import CONFIG, CompiledParameters, JsonSchema, at_once, compile_parameters, leaves_a_choice, one_line
 from .weight import TooHeavy, Weigher
 
@@ -382,7 +382,6 @@ class TypedArguments:
         """Tells what is wrong, by the JSON Schema: that stops at the first problems, where pydantic makes words of all.
         Empty if the schema is larger than ours may be, or finds nothing wrong."""
         from ..limits import Limits
-        from .enforce import Enforced
 
         try:
             judge = Enforced(self.schema, Limits())

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.soak_double_runs import BUSY_S, Tally, soak
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import Invocation, LocalExecutor
-from streamtools.testing.executor_tools import mark_sync
+from streamtools.testing.executors import mark_sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 

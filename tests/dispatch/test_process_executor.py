@@ -136,7 +136,7 @@ async def test_a_call_that_is_too_large_is_not_started() -> None:
 
 
 async def test_arguments_that_are_no_plain_json_are_not_started_and_not_told() -> None:
-    async with ProcessExecutor([executor_tools.Shop.price, "streamtools.testing.executor_tools:echo_sync"]) as executor:
+    async with ProcessExecutor([executor_tools.Shop.price, "streamtools.testing.executors:echo_sync"]) as executor:
         with pytest.raises(ToolNotStarted, match=r"\Anot run: the arguments of echo are no plain JSON\Z"):
             await executor.run(call("echo", value=date(2024, 1, 1)), never, nobody)
 

@@ -30,9 +30,9 @@ from processes import (
 )
 
 from streamtools.dispatch.executors import EndUnknown, ProcessExecutor, SqliteStore, call_fingerprint, run_once
-from streamtools.dispatch.executors.family import kill_family, new_mark
+from streamtools.dispatch.executors.worker import kill_family, new_mark
 from streamtools.errors import ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from streamtools.testing.executor_tools import TOOLS
+from streamtools.testing.executors import TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 

@@ -26,7 +26,7 @@ from streamtools.errors import StreamError
 from streamtools.events import Event, ReasoningDelta, RefusalDelta, TextDelta
 from streamtools.observers import Cursor
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.jaeger import to_jaeger
+from streamtools.telemetry.setup import to_jaeger
 from streamtools.tools import Tool
 
 SECRET = "hunter2-swordfish"

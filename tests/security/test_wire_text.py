@@ -23,8 +23,8 @@ from streamtools.cli import main
 from streamtools.errors import ProviderError, StreamError
 from streamtools.events import Event, StreamEnd, StreamWarning, ToolCallEnd
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.jaeger import to_jaeger
 from streamtools.telemetry.log import FIELDS
+from streamtools.telemetry.setup import to_jaeger
 from streamtools.wires import WIRES
 
 ENOUGH = 4096

@@ -17,8 +17,7 @@ from scripted import Script, Spans
 
 from streamtools.errors import ToolFailed
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.jaeger import to_jaeger
-from streamtools.telemetry.setup import JaegerFileExporter
+from streamtools.telemetry.setup import JaegerFileExporter, to_jaeger
 
 GOLDEN = Path(__file__).parent / "golden" / "two_steps.json"
 

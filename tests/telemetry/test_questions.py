@@ -18,7 +18,7 @@ from streams import anthropic
 from streamtools import Deny, Limits, Suspended, Trajectory, agent_loop, resume, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.jaeger import to_jaeger
+from streamtools.telemetry.setup import to_jaeger
 
 pytestmark = pytest.mark.anyio
 

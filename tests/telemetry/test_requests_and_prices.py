@@ -14,7 +14,7 @@ from streams import anthropic
 from streamtools import Trajectory, Usage, agent_loop, pipeline, tool
 from streamtools.events import TextDelta
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.prices import cost_of
+from streamtools.telemetry.names import cost_of
 
 pytestmark = pytest.mark.anyio
 

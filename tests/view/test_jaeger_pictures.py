@@ -13,7 +13,7 @@ from streams import chat
 
 from streamtools import Trajectory, pipeline, tool
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.jaeger import to_jaeger
+from streamtools.telemetry.setup import to_jaeger
 from streamtools.view import draw_jaeger, is_jaeger, page
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from ...on_demand import names
 from ..executor import Executor, Invocation
+from ..in_process import LocalExecutor
 from ..store import (
     CallValue,
     Claimed,
@@ -31,7 +32,6 @@ from ..store import (
     call_fingerprint,
     run_once,
 )
-from .local import LocalExecutor
 from .process import ProcessExecutor
 
 if TYPE_CHECKING:

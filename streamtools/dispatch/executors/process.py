@@ -32,11 +32,24 @@ from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, To
 from ...limits import checked_bound
 from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
+from ..in_process import BlockExecutor, WorkerRun
 from ..results import decode_error, decode_result
-from .family import kill_family, kill_late, new_mark
-from .local import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
-from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
+from .worker import (
+    CALL,
+    DROP,
+    FAILED,
+    GO,
+    HEADER,
+    READY,
+    REFUSED,
+    REPORT,
+    RESULT,
+    PipeFrame,
+    kill_family,
+    kill_late,
+    new_mark,
+)
 
 __all__ = ["ProcessExecutor"]
 

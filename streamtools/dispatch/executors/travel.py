@@ -23,8 +23,8 @@ from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted
 from ...tools import AnyTool, Tool, tool
 from ...tools.toolset import Exported
 from ..executor import Invocation
+from ..in_process import bind
 from ..results import encode_error, encode_result, tool_error
-from .local import bind
 
 __all__ = ["encode_call", "encode_failure", "encode_report", "encode_value", "reference_of", "resolved"]
 

@@ -3,8 +3,8 @@
     validator = compile({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
     validator.validate({"city": 5})  # [SchemaProblem(path=("city",), keyword="type", ...)]
 
-A schema is copied within the limits (`values`), its schemas and references are found (`document`, by the tables of
-`vocabulary`), their relations are checked (`graph`), and each becomes a function (`compiler`, with the checks of
+A schema is copied within the limits (`values`), its schemas and references are found (`document`), their
+relations are checked (`graph`), and each becomes a function (`compiler`, with the checks of
 `keywords`), which a `ValidationRun` applies to a value.
 """
 
@@ -16,11 +16,10 @@ from ...errors import SchemaError
 from ...limits import Limits
 from . import keywords
 from .compiler import Budget, Compiler, Exhausted, Makers, OwnValidator, SchemaProblem
-from .document import Document
+from .document import DIALECTS, Document
 from .graph import outline
 from .rust import rust_validator
 from .values import read_schema
-from .vocabulary import DIALECTS
 
 __all__ = ["Budget", "Exhausted", "SchemaProblem", "Validator", "compile"]
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...limits import Limits
-from .document import Document, Place, Resource
+from .document import TYPES, Document, Place, Resource
 from .patterns import Pattern, PatternError, compile_pattern
 from .values import KINDS, OTHER, deeper_than, escaped, is_integer, kind_of, refuse_size
-from .vocabulary import TYPES
 
 __all__ = [
     "ANY", "ARRAY", "At", "Budget", "Check", "Compiler", "ENTRIES_PER_STEP", "Exhausted", "Found", "Maker", "Makers",

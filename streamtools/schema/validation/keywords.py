@@ -33,10 +33,9 @@ from .compiler import (
     accept,
     size_bound,
 )
-from .document import Place
+from .document import TYPES, Place
 from .patterns import Pattern
 from .values import TooDeep, division_cost, equal, escaped, is_multiple, key_of, scalar_key, size_of, spelled
-from .vocabulary import TYPES
 
 __all__ = [
     "ARRAYS", "COMBINED", "Collect", "OBJECTS", "SCALARS", "UNEVALUATED", "common", "patterns_of", "spend_on_names",

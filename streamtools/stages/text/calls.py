@@ -45,10 +45,9 @@ from ...events import (
 )
 from ...limits import Limits
 from ...tools import Toolset
-from .parts import TextDialect, TextStage
+from .parts import CallWriter, Parser, TextDialect, TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import THINKING, UNCLOSED, Thought
-from .writer import CallWriter, Parser
 
 __all__ = ["TextCalls"]
 

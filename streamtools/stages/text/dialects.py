@@ -19,8 +19,7 @@ from typing import NamedTuple
 from ...events import Event, StreamStart
 from . import markup, notation, thoughts
 from .calls import TextCalls
-from .parts import TextDialect
-from .writer import Parser
+from .parts import Parser, TextDialect
 
 __all__ = ["AutoCalls", "DIALECTS", "FAMILIES", "Family", "dialect_of"]
 

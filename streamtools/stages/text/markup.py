@@ -57,9 +57,9 @@ from pydantic_core import from_json
 
 from .notation import call_objects
 from .parameters import NO_STRING, STRING, Arguments, Types, as_json, resolved, types_of
+from .parts import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import read_thought
-from .writer import CallWriter
 
 __all__ = [
     "DOTS", "DSML", "GLM", "HUNYUAN", "HUNYUAN_OPENERS", "INNER", "INVOKE", "Invokes", "K2_HORIZON", "MARK",

@@ -44,8 +44,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from .parameters import escaped
+from .parts import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader
-from .writer import CallWriter
 
 __all__ = [
     "DEEPSEEK_CLOSERS", "DEEPSEEK_OPENERS", "FENCE", "FUNCTION_GEMMA", "FUNCTION_OPENER", "GEMMA", "KIMI_CLOSERS",

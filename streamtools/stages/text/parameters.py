@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pydantic_core import from_json
 
 from ...tools import Toolset
+from .parts import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
-from .writer import CallWriter
 
 __all__ = [
     "NO_STRING",

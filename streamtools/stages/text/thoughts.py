@@ -25,8 +25,8 @@ from typing import TypeVar
 
 from ...events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
 from ...limits import Limits
+from .parts import CallWriter, Parser
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
-from .writer import CallWriter, Parser
 
 __all__ = [
     "ChannelMessages", "HARMONY", "MUSE_MESSAGES", "THINKING", "Thought", "UNCLOSED", "dropped", "read_thought",
