@@ -21,9 +21,8 @@ from streamtools.wires import Answer, CallIds, Wire, WireDecoder
 from streamtools.wires.answer_builder import AnswerBuilder, CallNames
 from streamtools.wires.call_format import CallFormat, ResultFormat
 from streamtools.wires.history_rules import HistoryRules
-from streamtools.wires.media import text_of
 from streamtools.wires.tool_format import EntryFormat, ToolFormat
-from streamtools.wires.transcript import CallResult, Entry, Prompt, Returned
+from streamtools.wires.transcript import CallResult, Entry, Prompt, Returned, text_of
 from streamtools.wires.usage import UsageMap
 
 ANSWERS = {"who": "skills"}  # the head of a message of answers

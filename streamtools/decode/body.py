@@ -208,8 +208,8 @@ def rewritten(payload: Mapping[str, Any], wire: Wire | None) -> list[dict[str, A
 def payloads_of(answer: Mapping[str, Any], wire: Wire | None) -> list[dict[str, Any]] | None:
     """Returns a whole answer of the wire, or of any, as payloads; None if this is none."""
     for asked in answering(answer) if wire is None else (wire,):
-        if asked.whole is not None and (payloads := asked.whole(answer)) is not None:
-            return payloads
+        if asked.is_answer is not None and asked.is_answer(answer):
+            return asked.whole(answer) if asked.whole is not None else [answer] if isinstance(answer, dict) else None
     return None
 
 

@@ -18,8 +18,7 @@ from ..text import excerpt, known_names
 from ..wires import Answer, Wire, find, known, names
 from ..wires.answer_builder import CallNames, id_as_read
 from ..wires.history_rules import HistoryRules
-from ..wires.media import text_of
-from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said
+from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said, text_of
 
 __all__ = [
     "Exchange",

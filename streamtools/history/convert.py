@@ -8,8 +8,7 @@ from typing import Any
 
 from ..content import Block, Media, Opaque, Text
 from ..wires import Wire
-from ..wires.media import encoded, text_of
-from ..wires.transcript import CallResult, Entry, Prompt, Said
+from ..wires.transcript import CallResult, Entry, Prompt, Said, encoded, text_of
 from .calls import Messages, pair, refuse_another_wires, wire_named
 from .repair import BadArguments, HistorySettling, repair, written
 

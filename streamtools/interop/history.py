@@ -23,8 +23,7 @@ from ..parts import Part, ToolCall
 from ..turn import Turn
 from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
-from ..wires.media import text_of
-from ..wires.transcript import CallResult, Entry, Prompt, Said
+from ..wires.transcript import CallResult, Entry, Prompt, Said, text_of
 from .calls import (
     AttachmentStore,
     SanitizedCall,

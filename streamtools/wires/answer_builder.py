@@ -18,9 +18,8 @@ from ..content import Block
 from ..parts import CallKind, Finish, Part, ToolCall
 from ..schema.names import qualified
 from .history_rules import HistoryRules, Violation, ViolationCode
-from .media import text_of
 from .reading import json_text
-from .transcript import Answer, CallResult, Entry, Prompt, Returned, Said
+from .transcript import Answer, CallResult, Entry, Prompt, Returned, Said, text_of
 
 __all__ = [
     "AnswerBuilder",

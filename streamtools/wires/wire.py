@@ -108,9 +108,10 @@ class Wire:
     resumed_arguments: tuple[str, ...] | None = None
     """Where a payload of `ResumePoint.account` has a piece of arguments; None if the provider cannot resume a
     response."""
-    whole: Callable[[Mapping[str, Any]], list[dict[str, Any]] | None] | None = None
-    """Rewrites a whole answer as the payloads of a stream that says the same; returns None if it is no answer of this
-    wire. None if the wire has no whole answers."""
+    is_answer: Callable[[Mapping[str, Any]], bool] | None = None
+    """Returns whether an object is a whole answer of this wire; None if there are none."""
+    whole: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None
+    """Rewrites a whole answer as the payloads of a stream that says the same; None if an answer has the form of one."""
     message_in: tuple[str | int, ...] | None = None
     """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
     that kind is there."""

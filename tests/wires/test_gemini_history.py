@@ -13,7 +13,7 @@ from streams import anthropic, chat
 from wire_cases.gemini import SKIP
 
 from streamtools import Turn, parse, pipeline, tool
-from streamtools.wires.gemini.render import FOREIGN_SIGNATURE
+from streamtools.wires.gemini.history import FOREIGN_SIGNATURE
 
 NOT_RUN = "Error: the call was interrupted and has no result."
 

@@ -17,20 +17,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_message_event
+from ..marks import is_message, is_message_event
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import AnthropicDecoder
     from .decoder import AnthropicDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt, whole
 else:
     __getattr__ = names(__name__, {"decoder": "AnthropicDecoder"})
     new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:AnthropicDecoder", "read", "render", "render:render_prompt", "whole"
+        __name__, "decoder:AnthropicDecoder", "history:read", "history:render", "history:render_prompt", "history:whole"
     )
 
 __all__ = ["WIRE", "AnthropicDecoder"]
@@ -42,6 +40,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_message_event,
     render=render,
+    is_answer=is_message,
     whole=whole,
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),

@@ -21,20 +21,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_converse_event
+from ..marks import is_converse_answer, is_converse_event
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import BedrockDecoder
     from .decoder import BedrockDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt, whole
 else:
     __getattr__ = names(__name__, {"decoder": "BedrockDecoder"})
     new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:BedrockDecoder", "read", "render", "render:render_prompt", "whole"
+        __name__, "decoder:BedrockDecoder", "history:read", "history:render", "history:render_prompt", "history:whole"
     )
 
 __all__ = ["WIRE", "BedrockDecoder"]
@@ -46,6 +44,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_converse_event,
     render=render,
+    is_answer=is_converse_answer,
     whole=whole,
     # The service takes dots and colons, too; Claude behind it does not: "should match pattern '^[a-zA-Z0-9_-]+$'".
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),

@@ -33,20 +33,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_cohere_event
+from ..marks import is_cohere_answer, is_cohere_event
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import CohereDecoder
     from .decoder import CohereDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt, whole
 else:
     __getattr__ = names(__name__, {"decoder": "CohereDecoder"})
     new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:CohereDecoder", "read", "render", "render:render_prompt", "whole"
+        __name__, "decoder:CohereDecoder", "history:read", "history:render", "history:render_prompt", "history:whole"
     )
 
 __all__ = ["WIRE", "CohereDecoder"]
@@ -58,6 +56,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_cohere_event,
     render=render,
+    is_answer=is_cohere_answer,
     whole=whole,
     # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),

@@ -14,7 +14,7 @@ A response is complete when a finish reason was seen; reading goes on after it, 
 The way back: ``{"role": "model", "parts": [...]}`` with every part as it came, each signature on its own part; then
 ``{"role": "user", "parts": [{"functionResponse": {"name": ..., "response": {"output": ...}}}]}``, ``error`` for what
 went wrong, in call order, and with an id where the model gave one. Calls of other models' turns get the documented
-stand-in for a signature (`streamtools.wires.gemini.render.FOREIGN_SIGNATURE`).
+stand-in for a signature (`streamtools.wires.gemini.history.FOREIGN_SIGNATURE`).
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_gemini
+from ..marks import is_gemini, is_gemini_answer
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import GeminiDecoder
     from .decoder import GeminiDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt
 else:
     __getattr__ = names(__name__, {"decoder": "GeminiDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:GeminiDecoder", "read", "render", "render:render_prompt", "whole"
+    new_decoder, read, render, render_prompt = functions(
+        __name__, "decoder:GeminiDecoder", "history:read", "history:render", "history:render_prompt"
     )
 
 __all__ = ["WIRE", "GeminiDecoder"]
@@ -47,7 +45,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_gemini,
     render=render,
-    whole=whole,
+    is_answer=is_gemini_answer,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     usage=USAGE,

@@ -6,17 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...schema.dialects import GEMINI, GEMINI_OPENAPI
+from ...schema.dialects import GEMINI as DIALECT
+from ...schema.dialects import GEMINI_OPENAPI
 from ...schema.names import NameRule
 from ..call_format import CallFormat, ResultFormat
+from ..fields import KnownFields
 from ..history_rules import HistoryRules, Violation, joined
+from ..marks import GEMINI
 from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
 from ..usage import Derived, UsageMap
 
 __all__ = [
+    "BARE",
     "BLANK_PART",
+    "CALL",
     "CALLS",
+    "ERROR_RESPONSE",
+    "KNOWN",
     "NAMES_IN_HISTORY",
+    "OPAQUE",
     "RESULT",
     "RULES",
     "STRUCTURED",
@@ -91,12 +99,12 @@ DECLARATION = EntryFormat(
 )
 
 _CHOICE = {"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
-_STRICT = StrictForm(dialect=GEMINI, said_at="mode `VALIDATED` of the request", whole_request=True)
+_STRICT = StrictForm(dialect=DIALECT, said_at="mode `VALIDATED` of the request", whole_request=True)
 
 TOOLS = (
     ToolFormat(
         name="gemini.generate_content",
-        dialect=GEMINI,
+        dialect=DIALECT,
         strict=_STRICT,
         names=NAMES,
         function=DECLARATION,
@@ -126,7 +134,7 @@ def response_schema(name: str, schema: dict[str, Any], strict: bool) -> dict[str
 
 STRUCTURED = StructuredOutput(
     request=response_schema,
-    strict=StrictForm(dialect=GEMINI, said_at="`generationConfig.responseJsonSchema`"),
+    strict=StrictForm(dialect=DIALECT, said_at="`generationConfig.responseJsonSchema`"),
 )
 
 # google-gemini/gemini-cli#4217
@@ -290,3 +298,41 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema.get("anyOf"), list):
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     return schema
+
+
+# -- fields that are known -------------------------------------------------------------------------------------------
+
+# The fields of Gemini's responses: those that are read or kept, or say nothing. All others are passed on.
+
+KNOWN = GEMINI | {"modelVersion", "responseId", "createTime", "modelStatus"}
+"""Fields that show a payload to be a response."""
+
+PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
+"""Those of a response that may have nothing but text, and its count."""
+
+PLAIN_CANDIDATE = frozenset({"content", "index"})
+"""Those of its candidate."""
+
+RESPONSE = KnownFields(*PLAIN, promptFeedback=KnownFields("blockReason", "blockReasonMessage"))
+
+CANDIDATE = KnownFields(
+    "continuationToken", "finishMessage", "finishReason", "index", content=KnownFields("parts", "role")
+)  # fmt: skip
+
+CALL = KnownFields("args", "id", "name", "willContinue", partialArgs=KnownFields(
+    "boolValue", "jsonPath", "nullValue", "numberValue", "stringValue", "willContinue",
+))  # fmt: skip
+
+# The status is the error's type.
+ERROR_RESPONSE = KnownFields(*PLAIN, error=KnownFields("code", "message", "status", "type"))
+
+WRAPPER = KnownFields("response")
+
+BARE = frozenset({"text", "thought", "thoughtSignature"})
+"""Fields of a part of text."""
+
+OPAQUE = frozenset({
+    "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData", "functionResponse",
+    "audioTranscription",
+})  # fmt: skip
+"""Parts that go back as they came."""

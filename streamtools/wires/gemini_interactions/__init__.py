@@ -21,20 +21,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_interaction_event
+from ..marks import is_interaction, is_interaction_event
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import InteractionsDecoder
     from .decoder import InteractionsDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt, whole
 else:
     __getattr__ = names(__name__, {"decoder": "InteractionsDecoder"})
     new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:InteractionsDecoder", "read", "render", "render:render_prompt", "whole"
+        __name__,
+        "decoder:InteractionsDecoder",
+        "history:read",
+        "history:render",
+        "history:render_prompt",
+        "history:whole",
     )
 
 __all__ = ["WIRE", "InteractionsDecoder"]
@@ -46,6 +49,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_interaction_event,
     render=render,
+    is_answer=is_interaction,
     whole=whole,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),

@@ -1,20 +1,25 @@
-"""Interactions stream events in, events out."""
+"""Tells the texts of steps, the model's output and its thoughts, as events.
+
+One step is told at a time. What comes whole between its texts, such as a picture, ends the part; what the step says
+after that begins another. The step goes back whole: its state goes with the last of its parts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from typing_extensions import override
 
 from ...errors import ProviderError, RemoteProtocolError
-from ...events import Event, ProviderItem
+from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
-from ...parts import Finish, ResumePoint
+from ...parts import CallKind, Finish, ResumePoint
+from ..decoder import WireDecoder
 from ..marks import LEGACY_INTERACTIONS
+from ..plain import PlainDelta
 from ..reading import named_error, provider_error, read_text, rest_of
-from . import calls
-from .calls import Path, said_of
 from .facts import (
     BEGINS,
     DELTA_FIELDS,
@@ -26,15 +31,115 @@ from .facts import (
     MEDIA,
     RUNNING,
     SAID_AGAIN,
+    SERVER_STEPS,
     STEPS,
+    TEXT_FIELDS,
     WHOLE,
     call_kind,
 )
-from .hops import Hops, id_of
-from .steps import CONTENTS, GrowingStep, head_of, key_of, object_of
-from .telling import StepTexts
 
-__all__ = ["InteractionsDecoder"]
+__all__ = ["CONTENTS", "InteractionsDecoder", "contents_of", "name_of"]
+
+
+class StepTexts(WireDecoder):
+    """The part of the decoder that tells texts."""
+
+    plain = tuple(
+        PlainDelta(
+            ("delta", *path),
+            {
+                (): frozenset({"event_id", "event_type", "index"}),
+                ("delta",): frozenset({"type"}),
+                ("delta", "content"): frozenset({"type"}),
+            },
+            varies=frozenset({("event_id",)}),
+        )
+        for path in (("text",), ("content", "text"), ("arguments",))
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._by_index: dict[object, GrowingStep] = {}  # of this hop
+        self._telling: GrowingStep | None = None  # the step whose text is being told
+        self._is_resumable = False  # a token has come, so that what follows may be said again
+        self._closed_since = 0  # texts that have ended since then
+
+    def _end_step(self, step: GrowingStep) -> None:
+        """Lets a step go with the part that tells it; alone if there is none."""
+        kept = self.to_keep(step.as_sent())
+        state = {"index": step.number} | ({"step": kept} if kept is not None else {})
+        if self._telling is step and self._open is not None:
+            self._closed_since += self._is_resumable
+            self.end_part(state)
+        elif step.type == "user_input":
+            self.emit_unknown(step.head, "step")
+        elif kept is not None and kept:
+            self._closed_since += self._is_resumable
+            self.out.append(ProviderItem(step.type, state))
+        if self._telling is step:
+            self._end_telling()
+
+    def _may_keep(self, raw: Mapping[str, Any]) -> bool:
+        beside = rest_of(head_of(raw), "type", "id", "name")
+        return not beside or self.charge(beside)
+
+    def _begin_text(self, step: GrowingStep, raw: Mapping[str, Any]) -> None:
+        self._tell(step, "")
+        for place, content in enumerate(contents_of(raw)):
+            self._content(step, content)
+            if isinstance(content, dict) and content.get("type") == "text":
+                self.emit_unread(content, TEXT_FIELDS, "step", CONTENTS[step.type], place)
+        if (error := object_of(raw.get("error"))) and self._verdict is None:
+            self._verdict = named_error({"error": error})
+
+    def _content(self, step: GrowingStep, content: object) -> None:
+        """Takes a content, or a piece of one, of a step that is told as text."""
+        type_ = content.get("type") if isinstance(content, dict) else None
+        text = object_of(content).get("text")
+        if type_ == "text" and isinstance(text, str):
+            if text:
+                step.text(text)
+            self._tell(step, text)
+            self.part.sink = step.text
+            if (annotations := object_of(content).get("annotations")) is not None:
+                self._annotations(step, annotations)
+        elif isinstance(content, dict) and (kept := self.to_keep(content)) is not None and self.charge(content):
+            self._end_telling()
+            step.whole(kept)
+            self.out.append(ProviderItem(str(type_), {"index": step.number, "content": kept}))
+
+    def _contents(self, step: GrowingStep, delta: dict[str, Any]) -> None:
+        if BEGINS[delta["type"]] == step.type:
+            self._content(step, delta.get("content") if step.type == "thought" else delta)
+        else:
+            self.emit_unknown(delta, "delta")
+
+    def _annotated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
+        self._annotations(step, delta.get("annotations"))
+
+    def _annotations(self, step: GrowingStep, annotations: object) -> None:
+        if isinstance(annotations, list) and annotations and self.charge(annotations):
+            step.annotate(annotations)
+            self.emit_unknown({"annotations": annotations}, "delta")
+
+    def _tell(self, step: GrowingStep, text: str) -> None:
+        if self._telling is not step:
+            self._end_telling()
+            self._telling = step
+        if step.type == "thought":
+            self.emit_reasoning(text)
+        else:
+            self.emit_text(text)
+
+    def _end_telling(self) -> None:
+        self._closed_since += self._is_resumable and self._open is not None
+        self.end_part()
+        self._telling = None
+
+
+# -- the decoder -----------------------------------------------------------------------------------------------------
+
+# Interactions stream events in, events out.
 
 
 class InteractionsDecoder(StepTexts):
@@ -280,9 +385,9 @@ class InteractionsDecoder(StepTexts):
         step = self._by_index.get(index)
         if type_ == "arguments_delta" and delta.get("arguments") and not (step is not None and step.is_open_call):
             self.lose_arguments(index if index != key_of(None) else None)
-        if step is None and (begun := BEGINS.get(type_, type_ if type_ in WHOLE else None)) is not None:
+        if step is None and (type_begun := BEGINS.get(type_, type_ if type_ in WHOLE else None)) is not None:
             self.warn("step_without_start")
-            step = self._begin({"type": begun}, index, ("delta",))
+            step = self._begin({"type": type_begun}, index, ("delta",))
         if step is None or (step.stopped and type_ in BEGINS):
             self.warn("delta_after_stop" if step is not None else "unknown_delta", type_[: self.limits.max_name_bytes])
             self.emit_unknown(delta, "delta")
@@ -300,7 +405,7 @@ class InteractionsDecoder(StepTexts):
         if self.charge(signature := delta.get("signature")):
             step.head = {**step.head, "signature": signature}
             if step.is_call_of_ours:
-                self.out.append(calls.signed(step, self._state(step)))
+                self.out.append(signed(step, self._state(step)))
 
     def _repeated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         """Takes a call or a result of the server's, which its delta has whole."""
@@ -329,7 +434,7 @@ class InteractionsDecoder(StepTexts):
         else:
             if start:
                 step.call_number, self._call_count = self._call_count, self._call_count + 1
-            self.out.append(calls.begun(step, raw, self._state(step), start=start))
+            self.out.append(begun(step, raw, self._state(step), start=start))
 
     def _arguments(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         piece = delta.get("arguments")
@@ -340,13 +445,13 @@ class InteractionsDecoder(StepTexts):
         elif piece:
             step.grows = True
             if not step.again:
-                self.out.append(calls.grown(step, piece))
+                self.out.append(grown(step, piece))
             elif self.charge(piece):
                 step.pieces.append(piece)
 
     def _end_call(self, step: GrowingStep, *, cut: bool) -> None:
         step.ended = True
-        self.out.append(calls.ended(step, self._state(step), cut=cut or step.early))
+        self.out.append(ended(step, self._state(step), cut=cut or step.early))
 
     def _state(self, step: GrowingStep) -> dict[str, Any]:
         """Returns what goes back with a call: the step without its arguments, if those are ours to write."""
@@ -360,7 +465,6 @@ class InteractionsDecoder(StepTexts):
         if self._ended or not self._hops.begun or self._checkpoint is not None or self._void:
             return None  # behind a checkpoint it is resumed by a token, and says again what it said
         hops, usage = self._hops, self._usage_objects[-1] if self._usage_objects else None
-        from .told import account  # only of a stream that was cut
 
         strays = [at for at, step in self._by_index.items() if at in (self._astray or ()) and not step.is_open_call]
         told = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere, strays)
@@ -370,7 +474,7 @@ class InteractionsDecoder(StepTexts):
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         for step in self._held:
             self._end_call(step, cut=True)
-        self.out += [calls.unsaid(step) for step in self._void.values()]
+        self.out += [unsaid(step) for step in self._void.values()]
         self._close_steps()
         if self._token is not None:
             self.out.append(ProviderItem("continuation_token", {"continuation_token": self._token}))
@@ -395,3 +499,319 @@ _DELTAS: dict[str, Callable[[InteractionsDecoder, GrowingStep, dict[str, Any]], 
     "arguments_delta": InteractionsDecoder._arguments,
     **dict.fromkeys(MEDIA, InteractionsDecoder._contents),
 }
+
+
+# -- a step that grows -----------------------------------------------------------------------------------------------
+
+# The steps of an interaction while they come: what the API said of one so far, and the step as it goes back.
+#
+# A step begins with all that is known of it, is continued by deltas of several types, and is over at its stop. Texts
+# of one kind that follow one another are one content; a picture or a sound between them begins another.
+
+CONTENTS: dict[str, str] = {"model_output": "content", "thought": "summary"}
+"""Steps that are told as text, and the field with their contents."""
+
+
+@dataclass(slots=True)
+class GrowingStep:
+    """One step, from its start to its stop."""
+
+    number: int
+    """Its place among the steps of the turn, and the label of its call; no other step has it."""
+    type: str
+    index: object
+    """The same as the wire has it, which counts anew in each hop."""
+    head: dict[str, Any]
+    """As it was announced, and what deltas that repeat it whole have said since; without its contents."""
+    kind: CallKind | None = None
+    """Who runs the call that it is; None if it is none."""
+    contents: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    """The pieces of the text that is growing, which is the last of the contents."""
+    stopped: bool = False
+    cut: bool = False
+    """It never stopped, and its interaction is over."""
+    # of a call
+    call_number: int = 0
+    """Its place among the calls of the turn."""
+    ended: bool = False
+    """It was said to be whole, or cut."""
+    arguments: tuple[str, str | None] = ("", None)
+    """The arguments that came whole, as text, and what is wrong with them."""
+    grows: bool = False
+    """Some came in pieces: these count, and what was announced was a placeholder."""
+    announced: bool = True
+    """Its start came; else it began with a delta, and has neither an id nor a name."""
+    early: bool = False
+    """Pieces of its arguments may have come before its start, so that it is cut."""
+    again: bool = False
+    """It is made again, so that its pieces are told at its end."""
+    pieces: list[str] = field(default_factory=list)
+    """The pieces of arguments that are made again."""
+
+    @property
+    def is_open_call(self) -> bool:
+        """True for a call that has not stopped."""
+        return self.kind is not None and not self.stopped
+
+    @property
+    def is_call_of_ours(self) -> bool:
+        """True for a call that we run."""
+        return self.kind == "function"
+
+    def text(self, piece: str) -> None:
+        """Takes a piece of text."""
+        if not self.texts:
+            self.contents.append({"type": "text"})
+        self.texts.append(piece)
+
+    def whole(self, content: dict[str, Any]) -> None:
+        """Takes a content that comes whole."""
+        self.settle()
+        self.contents.append(content)
+
+    def annotate(self, annotations: list[Any]) -> None:
+        """Takes citations of the text that is growing, or of the one that grew last."""
+        last: dict[str, Any] | None = next((one for one in reversed(self.contents) if one.get("type") == "text"), None)
+        if last is None:
+            last = {"type": "text", "text": ""}
+            self.contents.append(last)
+        last.setdefault("annotations", []).extend(annotations)
+
+    def settle(self) -> None:
+        """Ends the text that is growing."""
+        if self.texts:
+            self.contents[-1] = {"type": "text", "text": "".join(self.texts), **rest_of(self.contents[-1], "type")}
+            self.texts = []
+
+    def as_sent(self) -> dict[str, Any]:
+        """Returns the step as it goes back, with the contents that came so far."""
+        self.settle()
+        place = CONTENTS.get(self.type)
+        return self.head if place is None or not self.contents else {**self.head, place: list(self.contents)}
+
+
+def object_of(value: object) -> Mapping[str, Any]:
+    """Returns the value if it is an object; else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def key_of(index: object) -> object:
+    """Returns an index as a key of a table, whatever came as one."""
+    return index if isinstance(index, int) else str(index)
+
+
+def head_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a step without its contents, which are collected."""
+    return rest_of(raw, CONTENTS.get(str(raw.get("type")), ""))
+
+
+def contents_of(raw: Mapping[str, Any]) -> list[Any]:
+    """Returns the contents in a step that is told as text; none if it has none, or is of another type."""
+    found = raw.get(CONTENTS.get(str(raw.get("type")), ""))
+    return found if isinstance(found, list) else []
+
+
+# -- steps that are calls --------------------------------------------------------------------------------------------
+
+# Steps that are calls, as fragments for the accumulate stage.
+
+Path: TypeAlias = "tuple[str | int, ...]"
+
+
+def said_of(raw: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the id and the name of a call."""
+    return str(raw.get("id")), str(raw.get("name"))
+
+
+def name_of(raw: Mapping[str, Any]) -> str | None:
+    """Returns the name of the tool that a call is for: its type, where it has no other."""
+    type_ = read_text(raw.get("type"))
+    return read_text(raw.get("name")) or (type_ if type_ in SERVER_STEPS else None)
+
+
+def begun(
+    step: GrowingStep, raw: Mapping[str, Any], state: Mapping[str, Any], *, start: bool = True
+) -> ToolCallFragment:
+    """Returns the beginning of a call; without `start`, of one whose arguments have begun."""
+    return _fragment(step, id=read_text(raw.get("id")), name=name_of(raw), start=start, provider_state=state)
+
+
+def grown(step: GrowingStep, text: str) -> ToolCallFragment:
+    """Returns more of the arguments."""
+    return _fragment(step, arguments=text)
+
+
+def signed(step: GrowingStep, state: Mapping[str, Any]) -> ToolCallFragment:
+    """Returns more of what goes back with the call."""
+    return _fragment(step, provider_state=state)
+
+
+def ended(step: GrowingStep, state: Mapping[str, Any], *, cut: bool) -> ToolCallFragment:
+    """Returns the end of a call.
+
+    The placeholder ``{}`` in its start is no proof that a call has no arguments: the end of the response shows whether
+    it was cut before they came.
+    """
+    text, problem = ("".join(step.pieces), None) if step.grows else step.arguments
+    if step.again:
+        text = text or "{}"
+    elif step.is_call_of_ours and text == "{}":
+        text = ""
+    return _fragment(step, whole=text or None, problem=problem, end=True, cut=cut, provider_state=state)
+
+
+def unsaid(step: GrowingStep) -> ToolCallFragment:
+    """Returns the end of a call that was not made again behind the checkpoint: no history has it."""
+    return _fragment(step, end=True, cut=True, provider_state={"unsaid": True})
+
+
+def _fragment(step: GrowingStep, **said: Any) -> ToolCallFragment:
+    awaits = "tool_search_result" if step.is_call_of_ours and step.type == "tool_search_call" else None
+    return ToolCallFragment(step.number, kind=step.kind or "function", awaits=awaits, **said)
+
+
+# -- interactions of one turn ----------------------------------------------------------------------------------------
+
+# Decides which events of a stream belong to the turn that a decoder follows.
+#
+# Theory of operation. One turn may take several interactions, each with an id of its own: where the API ends one with
+# ``requires_continuation``, the client resumes it with a token, and google-genai does so by itself, within one stream.
+# Such an interaction is a *hop*. A token may come before an interaction's end, too (``interaction.status_update``): a
+# hop that was cut behind one is resumed from there, and what it said since then is said again.
+#
+# An interaction that begins without either is another turn. The first is followed; the others' events are told apart
+# by the id in ``interaction.created``, since those of steps have none, and left out. With ``store: false`` the id is
+# ``""``.
+
+
+class Hops:
+    """The interactions of one turn."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        """True once an event came."""
+        self.may_go_on = False
+        """The next interaction that begins goes on with this one."""
+        self.ids: tuple[str | None, ...] = ()
+        """The ids of the first, and of the latest if there are several."""
+        self._id: str | None = None
+        self.elsewhere: str | None = None
+        """The id of another turn, to which events without an id belong now."""
+        self._has_others = False
+
+    def begin(self, payload: Mapping[str, Any]) -> None:
+        """Begins the first hop, or the next."""
+        self.begun, self.may_go_on, self.elsewhere = True, False, None
+        self._id = id_of(payload)
+        self.ids = (*self.ids[:1], self._id)
+
+    def other(self, payload: Mapping[str, Any]) -> str | None:
+        """Returns None if an event belongs to this turn; else the other one's name, which is ``""`` if that was told
+        before."""
+        id_, begins = id_of(payload), payload.get("event_type") == "interaction.created"
+        if not self.begun or (begins and self.may_go_on):
+            return None
+        if id_ is None:
+            return "" if self.elsewhere is not None else None
+        if self._id is None and not begins:
+            self._id = id_
+        self.elsewhere = id_ if id_ != self._id else None
+        return None if self.elsewhere is None else self._named(id_)
+
+    def _named(self, id_: str) -> str:
+        known, self._has_others = self._has_others, True
+        return "" if known else id_
+
+
+def id_of(payload: Mapping[str, Any]) -> str | None:
+    """Returns the id of the interaction that an event names."""
+    interaction = payload.get("interaction")
+    inner = interaction.get("id") if isinstance(interaction, Mapping) else None
+    return read_text(inner) or read_text(payload.get("interaction_id"))
+
+
+# -- the account of a cut turn ---------------------------------------------------------------------------------------
+
+# An interaction that was cut, as events: what its stream had said, each text in one piece.
+#
+# A decoder that is fed these stands where the cut one stood. The arguments of a call that was growing are not here:
+# they are in the turn.
+
+Told: TypeAlias = "tuple[dict[str, Any], int | None]"
+"""An event; and the number of the call whose arguments belong into it."""
+
+
+def account(
+    model: object,
+    ids: Sequence[str | None],
+    steps: Iterable[GrowingStep],
+    since: int,
+    earlier: Mapping[str, int],
+    usage: Mapping[str, Any] | None,
+    elsewhere: str | None,
+    strays: Iterable[object] = (),
+) -> Iterator[Told]:
+    """Yields the events of a turn.
+
+    Args:
+        model: its model.
+        ids: of its first interaction, and of the one that was cut, if that is another.
+        steps: all its steps.
+        since: the number of the first step of the one that was cut.
+        earlier: the counts of those before, by their names.
+        usage: the counts of the one that was cut.
+        elsewhere: the id of another turn, whose events came last.
+        strays: the places of steps that are over, or are no calls, at which arguments came.
+    """
+    first, *others = ids
+    yield _interaction("created", id=first, model=model, status="in_progress"), None
+    for step in steps:
+        if others and step.number >= since:
+            yield from _next_hop(first, others.pop(), earlier)
+        yield from _of_step(step)
+    if others:
+        yield from _next_hop(first, others.pop(), earlier)
+    for index in strays:
+        yield _piece({"index": index}, " "), None
+    if usage is not None:
+        status = {"interaction_id": ids[-1] or "", "status": "in_progress", "usage": dict(usage)}
+        yield {"event_type": "interaction.status_update", **status}, None
+    if elsewhere is not None:
+        yield _interaction("created", id=elsewhere, status="in_progress"), None
+
+
+def _next_hop(first: str | None, id_: str | None, earlier: Mapping[str, int]) -> Iterator[Told]:
+    yield _interaction("completed", id=first, status="requires_continuation", usage=dict(earlier)), None
+    yield _interaction("created", id=id_, status="in_progress"), None
+
+
+def _interaction(event: str, **interaction: Any) -> dict[str, Any]:
+    return {"event_type": f"interaction.{event}", "interaction": interaction}
+
+
+def _of_step(step: GrowingStep) -> Iterator[Told]:
+    place = {"index": step.index}
+    arguments = list(_arguments(step, place))
+    begun = step.announced and not step.early
+    if not begun:  # a decoder that is fed this has to find them before the start, too
+        yield from arguments or [(_piece(place, " " if step.early else ""), None)]
+    if step.announced:
+        yield {"event_type": "step.start", **place, "step": dict(step.as_sent())}, None
+    if begun:
+        yield from arguments
+    if step.stopped and not step.cut:
+        yield {"event_type": "step.stop", **place}, None
+
+
+def _arguments(step: GrowingStep, place: Mapping[str, Any]) -> Iterator[Told]:
+    text, _ = step.arguments
+    if step.grows:
+        yield _piece(place), step.call_number
+    elif step.is_call_of_ours and text not in ("", "{}"):
+        yield _piece(place, text), None
+
+
+def _piece(place: Mapping[str, Any], *text: str) -> dict[str, Any]:
+    arguments = {"arguments": text[0]} if text else {}
+    return {"event_type": "step.delta", **place, "delta": {"type": "arguments_delta", **arguments}}

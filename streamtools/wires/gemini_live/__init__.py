@@ -27,15 +27,18 @@ from .facts import CALLS, TOOLS, USAGE
 from .turns import LiveTurns, taken_back
 
 if TYPE_CHECKING:
-    from ..gemini.read import read
-    from ..gemini.render import render, render_prompt
+    from ..gemini.history import read, render, render_prompt
     from .decoder import LiveDecoder
     from .decoder import LiveDecoder as new_decoder
     from .messages import client_messages, function_responses
 else:
     __getattr__ = names(__name__, {"decoder": "LiveDecoder", "messages": "client_messages function_responses"})
     new_decoder, read, render, render_prompt = functions(
-        __name__, "decoder:LiveDecoder", ".gemini.read", ".gemini.render", ".gemini.render:render_prompt"
+        __name__,
+        "decoder:LiveDecoder",
+        ".gemini.history:read",
+        ".gemini.history:render",
+        ".gemini.history:render_prompt",
     )
 
 __all__ = ["WIRE", "LiveDecoder", "client_messages", "function_responses"]

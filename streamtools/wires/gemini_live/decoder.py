@@ -13,13 +13,11 @@ from typing_extensions import override
 
 from ...events import Event, ToolCallFragment
 from ...parts import Finish
-from ..gemini.decoder import GeminiDecoder
-from ..gemini.envelope import error_in, verdict, without_nulls
-from ..gemini.known import CALL, ERROR_RESPONSE
+from ..gemini.decoder import GeminiDecoder, error_in, verdict, without_nulls
+from ..gemini.facts import CALL, ERROR_RESPONSE
 from ..plain import PlainDelta
 from ..reading import read_text
-from .facts import FINISHES, FOREIGN_FINISH, STATUSES
-from .known import KNOWN, MESSAGE, spelled
+from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
 from .turns import asks, calls_in, content_of, ends, taken_back
 
 __all__ = ["LiveDecoder"]

@@ -7,12 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from ...parts import Finish
+from ..fields import KnownFields
+from ..gemini.decoder import as_wire
 from ..gemini.facts import CALLS as GEMINI_CALLS
 from ..gemini.facts import TOOLS as GEMINI_TOOLS
 from ..gemini.facts import output_with_thoughts
+from ..marks import LIVE
 from ..usage import Derived, UsageMap
 
-__all__ = ["CALLS", "FINISHES", "FOREIGN_FINISH", "STATUSES", "TOOLS", "USAGE"]
+__all__ = [
+    "CALLS",
+    "FINISHES",
+    "FOREIGN_FINISH",
+    "KNOWN",
+    "MESSAGE",
+    "STATUSES",
+    "TOOLS",
+    "USAGE",
+    "spelled",
+]
 
 _FUNCTION = "gemini.live.function_declaration"
 
@@ -77,3 +90,32 @@ STATUSES = frozenset({"INTERACTION_STATUS_UNSPECIFIED", "IN_PROGRESS", "REQUIRES
 
 FOREIGN_FINISH: Finish = "other"
 """That of an interruption, of ``MAX_REGENERATION_REACHED``, and of a reason that is not known."""
+
+
+# -- fields that are known -------------------------------------------------------------------------------------------
+
+# The fields of a Live session's messages: those that are read, or say nothing. All others are passed on.
+
+KNOWN = LIVE | {"usageMetadata"}
+"""The fields of a session's messages. A message may have several."""
+
+MESSAGE = KnownFields(
+    "usageMetadata",
+    serverContent=KnownFields(
+        "turnComplete", "generationComplete", "interrupted", "turnCompleteReason", "interactionStatus",
+        "waitingForInput",
+        modelTurn=KnownFields("parts", "role"),
+        outputTranscription=KnownFields("text", "finished"),
+    ),
+    toolCall=KnownFields("functionCalls"),
+)  # fmt: skip
+"""Those of a message. The fields of a call are `streamtools.wires.gemini.facts.CALL`."""
+
+TEXT_ALONE = frozenset({"modelTurn"})
+"""Those of ``serverContent`` in a message that is nothing but text."""
+
+
+def spelled(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a message with names as on the wire: those of `model_dump()` have underscores."""
+    is_foreign = any(isinstance(name, str) and "_" in name for name in payload)
+    return as_wire(payload) if is_foreign else payload

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..lanes import OpenResponse
 from ..reading import read_text
-from .known import spelled
+from .facts import spelled
 
 __all__ = ["LiveTurns", "asks", "calls_in", "content_of", "ends", "taken_back"]
 

@@ -27,20 +27,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_conversation_event
+from ..marks import is_chat_answer, is_conversation_event
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
-    from ..openai_chat.whole import whole
+    from ..openai_chat.history import whole
     from .decoder import MistralDecoder
     from .decoder import MistralDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
+    from .history import read, render, render_prompt
 else:
     __getattr__ = names(__name__, {"decoder": "MistralDecoder"})
     new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:MistralDecoder", "read", "render", "render:render_prompt", ".openai_chat.whole"
+        __name__,
+        "decoder:MistralDecoder",
+        "history:read",
+        "history:render",
+        "history:render_prompt",
+        ".openai_chat.history:whole",
     )
 
 __all__ = ["WIRE", "MistralDecoder"]
@@ -52,6 +56,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_conversation_event,
     render=render,
+    is_answer=is_chat_answer,
     whole=whole,
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),

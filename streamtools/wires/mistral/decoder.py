@@ -21,8 +21,8 @@ from ...events import Event, ProviderItem
 from ...limits import Limits
 from ..fields import Path, place_of
 from ..marks import is_conversation_event
-from ..openai_chat.beside import TEXT_BLOCK
 from ..openai_chat.decoder import OpenAIChatDecoder
+from ..openai_chat.facts import TEXT_BLOCK
 from ..reading import says_something
 from .facts import CONVERSATION
 

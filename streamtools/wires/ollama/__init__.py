@@ -18,20 +18,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_ollama_line
+from ..marks import is_ollama_answer, is_ollama_line
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import OllamaDecoder
     from .decoder import OllamaDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt
 else:
     __getattr__ = names(__name__, {"decoder": "OllamaDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:OllamaDecoder", "read", "render", "render:render_prompt", "whole"
+    new_decoder, read, render, render_prompt = functions(
+        __name__, "decoder:OllamaDecoder", "history:read", "history:render", "history:render_prompt"
     )
 
 __all__ = ["WIRE", "OllamaDecoder"]
@@ -43,7 +41,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_ollama_line,
     render=render,
-    whole=whole,
+    is_answer=is_ollama_answer,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
     usage=USAGE,
     read=read,

@@ -17,20 +17,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_chat_chunk
+from ..marks import is_chat_answer, is_chat_chunk
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import OpenAIChatDecoder
     from .decoder import OpenAIChatDecoder as new_decoder
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
+    from .history import read, render, render_prompt, whole
 else:
     __getattr__ = names(__name__, {"decoder": "OpenAIChatDecoder"})
     new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:OpenAIChatDecoder", "read", "render", "render:render_prompt", "whole"
+        __name__,
+        "decoder:OpenAIChatDecoder",
+        "history:read",
+        "history:render",
+        "history:render_prompt",
+        "history:whole",
     )
 
 __all__ = ["WIRE", "OpenAIChatDecoder"]
@@ -42,6 +45,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_chat_chunk,
     render=render,
+    is_answer=is_chat_answer,
     whole=whole,
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),

@@ -16,22 +16,26 @@ from ..decoder import WireDecoder
 from ..fields import ERROR, Path
 from ..plain import PlainDelta
 from ..reading import malformed, provider_error, read_text
-from .beside import (
+from .facts import (
+    BAD_NEWS,
     CALL,
     ENVELOPE,
     ERROR_CHUNK,
+    FINISHES,
     KNOWN,
     KNOWN_OF_CHOICE,
     KNOWN_OF_GROQ,
     LEGACY_CALL,
+    NATIVE_CUT,
+    NOISE,
     PING,
     REASONING_FIELDS,
+    REPEATED,
     TEXT_BLOCK,
     THOUGHT_BLOCK,
     UNDERSTOOD,
     Repeats,
 )
-from .facts import BAD_NEWS, FINISHES, NATIVE_CUT, NOISE, REPEATED
 from .reasoning import LeadingThink, ReasoningDetails, texts_of
 
 __all__ = ["OpenAIChatDecoder"]

@@ -23,20 +23,20 @@ from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
 
 if TYPE_CHECKING:
-    from ..openai_responses.read import read
+    from ..openai_responses.history import read
     from .decoder import RealtimeDecoder
     from .decoder import RealtimeDecoder as new_decoder
+    from .history import client_events, render, render_prompt
     from .lanes import realtime_lanes as lanes
-    from .render import client_events, render, render_prompt
 else:
-    __getattr__ = names(__name__, {"decoder": "RealtimeDecoder", "render": "client_events"})
+    __getattr__ = names(__name__, {"decoder": "RealtimeDecoder", "history": "client_events"})
     new_decoder, lanes, read, render, render_prompt = functions(
         __name__,
         "decoder:RealtimeDecoder",
         "lanes:realtime_lanes",
-        ".openai_responses.read",
-        "render",
-        "render:render_prompt",
+        ".openai_responses.history:read",
+        "history:render",
+        "history:render_prompt",
     )
 
 __all__ = ["WIRE", "RealtimeDecoder", "client_events"]

@@ -16,8 +16,7 @@ from ...limits import Limits
 from ...parts import Finish
 from ..openai_responses.decoder import ResponsesDecoder
 from ..reading import named_error, provider_error, read_text
-from .facts import DONE, FINISHES, PASSED_ON, REPEATING
-from .known import EVENT_FIELDS, LATER, REPEATED
+from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING
 
 __all__ = ["RealtimeDecoder"]
 

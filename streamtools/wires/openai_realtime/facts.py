@@ -7,15 +7,31 @@ from dataclasses import replace
 from ...parts import Finish
 from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
+from ..fields import ERROR, KnownFields
 from ..marks import SESSION_EVENTS
 from ..openai_chat.facts import CHOICE, LIMITS
 from ..openai_responses.facts import CALLS as RESPONSES_CALLS
+from ..openai_responses.facts import EVENT_FIELDS as RESPONSES_FIELDS
 from ..openai_responses.facts import FUNCTION, RESULT, hosted
+from ..openai_responses.facts import LATER as RESPONSES_LATER
 from ..openai_responses.facts import RULES as RESPONSES_RULES
 from ..tool_format import ToolFormat
 from ..usage import UsageMap
 
-__all__ = ["CALLS", "DONE", "FINISHES", "PASSED_ON", "REPEATING", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = [
+    "CALLS",
+    "DONE",
+    "EVENT_FIELDS",
+    "FINISHES",
+    "LATER",
+    "PASSED_ON",
+    "REPEATED",
+    "REPEATING",
+    "RESULT",
+    "RULES",
+    "TOOLS",
+    "USAGE",
+]
 
 CALLS = (replace(RESPONSES_CALLS[0], name="openai.realtime.function", namespace=None),)
 
@@ -62,3 +78,37 @@ REPEATING = frozenset({"conversation.item.created", "conversation.item.added", "
 
 PASSED_ON = (SESSION_EVENTS - REPEATING) | {"response.output_audio.delta", "response.output_audio.done"}
 """Events of the session and its sound, which change no turn."""
+
+
+# -- fields that are known -------------------------------------------------------------------------------------------
+
+# The fields of Realtime events that are read or kept, or repeat what was told: all others are passed on.
+
+_ID = "event_id"  # of every event: only an error of the session's names one, that of the client
+
+_RESPONSE = KnownFields(
+    "audio", "id", "max_output_tokens", "metadata", "modalities", "object", "output",
+    "output_audio_format", "output_modalities", "status", "temperature", "usage", "voice",
+    status_details=KnownFields("reason", "type", error=ERROR),
+)  # fmt: skip
+
+_TEXT = RESPONSES_FIELDS["response.output_text.delta"].but(_ID)
+
+EVENT_FIELDS: dict[str, KnownFields] = {
+    **{kind: fields.but(_ID) for kind, fields in RESPONSES_FIELDS.items()},
+    "response.created": KnownFields("type", _ID, response=_RESPONSE),
+    DONE: KnownFields("type", _ID, response=_RESPONSE),
+    "response.output_audio_transcript.delta": _TEXT,
+    "response.output_audio_transcript.done": _TEXT.but("transcript"),
+    **dict.fromkeys(REPEATING, KnownFields("type", _ID, "item", "previous_item_id")),
+}
+"""The fields of each event."""
+
+LATER = RESPONSES_LATER.but(_ID)
+"""Those of events whose content their item repeats at its end."""
+
+REPEATED = frozenset({
+    "arguments", "call_id", "content", "error", "id", "name", "object", "output", "phase", "role", "server_label",
+    "status", "tools", "type", "approval_request_id",
+})  # fmt: skip
+"""The fields of an item that the conversation's events repeat."""

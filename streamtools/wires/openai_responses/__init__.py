@@ -18,21 +18,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...on_demand import functions, names
-from ..marks import is_response_event
+from ..marks import is_response_answer, is_response_event
 from ..wire import CallIds, Wire
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 
 if TYPE_CHECKING:
     from .decoder import ResponsesDecoder
     from .decoder import ResponsesDecoder as new_decoder
+    from .history import read, render, render_prompt, whole
     from .lanes import ResponseLanes as lanes
-    from .read import read
-    from .render import render, render_prompt
-    from .whole import whole
 else:
     __getattr__ = names(__name__, {"decoder": "ResponsesDecoder"})
     new_decoder, lanes, read, render, render_prompt, whole = functions(
-        __name__, "decoder:ResponsesDecoder", "lanes:ResponseLanes", "read", "render", "render:render_prompt", "whole"
+        __name__,
+        "decoder:ResponsesDecoder",
+        "lanes:ResponseLanes",
+        "history:read",
+        "history:render",
+        "history:render_prompt",
+        "history:whole",
     )
 
 __all__ = ["WIRE", "ResponsesDecoder"]
@@ -44,6 +48,7 @@ WIRE = Wire(
     decoder=new_decoder,
     recognises=is_response_event,
     render=render,
+    is_answer=is_response_answer,
     whole=whole,
     lanes=lanes,
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"

@@ -1,4 +1,8 @@
-"""Responses stream events in, events out."""
+"""Tells the texts of items: messages, refusals and reasoning, as events.
+
+An item's text comes in deltas and once more, whole, at its end. One item is told at a time: another that comes in
+between ends the part, and what the first still has to say begins a part of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,21 @@ from ...errors import ProviderError
 from ...events import Event, ProviderItem
 from ...limits import Limits
 from ...parts import Finish, ResumePoint
+from ...text import well_formed
+from ..decoder import WireDecoder
 from ..fields import KnownFields, place_of, unread
+from ..plain import PlainDelta
 from ..reading import malformed, named_error, provider_error, read_count
-from . import calls
 from .facts import (
     ARGUMENTS,
+    ENVELOPE,
+    ERROR_EVENT,
     ERRORS,
+    EVENT_FIELDS,
     FINISHES,
+    GROWING,
+    HEAD,
+    LATER,
     NOTICES,
     QUIET,
     STATUSES,
@@ -27,11 +39,154 @@ from .facts import (
     TEXTS,
     TOLD_LATER,
 )
-from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, type_of
-from .known import ERROR_EVENT, EVENT_FIELDS, GROWING, HEAD, LATER
-from .telling import ItemTexts
+from .items import (
+    OPAQUE,
+    Item,
+    Path,
+    Register,
+    announced,
+    arguments_of,
+    begun,
+    call_kind,
+    completed,
+    ended,
+    grown,
+    identity,
+    message_so_far,
+    name_of,
+    repeated,
+    texts_of,
+    type_of,
+)
+from .lanes import Followed
 
 __all__ = ["ResponsesDecoder"]
+
+_PARTS = {"text": "text", "summary": "reasoning", "content": "reasoning"}  # a refusal is no part
+_BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was corrected
+
+
+class ItemTexts(WireDecoder):
+    """The part of the decoder that tells texts."""
+
+    plain = (
+        PlainDelta(
+            ("delta",),
+            {(): ENVELOPE},
+            varies=frozenset({("event_id",), ("obfuscation",), ("sequence_number",)}),
+        ),
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._stored = True  # the provider keeps the items, so that an id is enough to give one back
+        self._register = Register()
+        self._followed = Followed(self._register)
+        self._telling: Item | None = None  # the item whose text or reasoning is being told
+
+    def _tell(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
+        if self._telling is not item:
+            self._end_telling()
+            self._telling = item
+        told = item.told.setdefault(channel, [])
+        if text and (not item.paragraphs or item.paragraphs[-1][:2] != (channel, paragraph)):
+            item.paragraphs.append((channel, paragraph, len(told)))
+        if channel in _PARTS and self._open != _PARTS[channel]:
+            item.part_at = len(told)
+        if channel == "text":
+            self.emit_text(text)
+        elif channel == "refusal":
+            self.emit_refusal(text)
+        else:
+            if item.paragraph not in (None, (channel, paragraph)):
+                self.emit_reasoning("\n\n")
+            item.paragraph = (channel, paragraph) if text else None
+            self.emit_reasoning(text)
+        if text:
+            told.append(text)
+        self.part.sink = told.append
+
+    @override
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+        item = self._telling
+        if item is not None and item.corrected and self._open is not None:
+            item.corrected = False
+            texts = item.told["text"] if self._open == "text" else next(filter(None, item.told.values()))
+            self.replace_part(_BETWEEN[self._open].join(texts[item.part_at :]))
+        super().end_part(provider_state)
+
+    def _end_telling(self) -> None:
+        """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
+        self.end_part()
+        self._telling = None
+
+    def _keep(self, item: Item, state: dict[str, Any]) -> None:
+        """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""
+        if self._telling is item and self._open is not None:
+            self.end_part(state)
+        elif "item" in state:
+            self.out.append(ProviderItem(item.type, state))
+        if self._telling is item:
+            self._end_telling()
+        item.told, item.paragraphs = {}, []
+
+    def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
+        for channel in TEXTS[item.type]:
+            # Of reasoning, the summary or the content is told; both only if both streamed.
+            if item.type == "message" or item.told.get(channel) or not any(item.told.values()):
+                self._compare(item, channel, texts_of(raw, channel))
+        if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
+            state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
+            self.emit_beside(raw, HEAD, "item")
+        elif "item" not in state and item.type == "message" and any(item.told.values()):
+            state["item"] = message_so_far(item, "completed")
+        self._keep(item, state)
+
+    def _end_text(self, item: Item, channel: str, text: str, number: int | None) -> None:
+        """Ends one of the texts of a message, unless it has ended before."""
+        if (channel, number) in item.over or len(item.over) > self.limits.max_open_blocks:
+            return
+        item.over.add((channel, number))
+        since = item.over_at.get(channel, 0)
+        if not "".join(item.told.get(channel, ())[since:]).endswith(text):  # one before it may have had no end
+            self._compare(item, channel, [text], since)
+        item.over_at[channel] = len(item.told[channel])
+
+    def _compare(self, item: Item, channel: str, texts: list[str], since: int = 0) -> None:
+        """Compares the whole text with the pieces that were told of it: tells what is missing, replaces what is
+        wrong."""
+        told, whole = "".join(item.told.get(channel, ())[since:]), "".join(texts)
+        if self.loose:
+            told, whole = well_formed(told), well_formed(whole)
+        if not whole or whole == told:
+            return
+        if not told:
+            for paragraph, text in enumerate(texts):
+                self._tell(item, channel, text, paragraph)
+            return
+        self.warn("done_overrides_delta")
+        if whole.startswith(told):
+            self._tell(item, channel, whole[len(told) :], item.paragraph and item.paragraph[1])
+        elif self._telling is item and self._open == _PARTS.get(channel):
+            self._correct(item, item.told[channel], texts, since)
+
+    def _correct(self, item: Item, told: list[str], texts: list[str], since: int) -> None:
+        """Replaces the pieces of the part that is open. What stands in a part that has ended cannot be replaced."""
+        if self._open == "reasoning":
+            if since or item.part_at or sum(map(bool, item.told.values())) > 1:
+                return
+        elif since < item.part_at:
+            ended, whole = "".join(told[since : item.part_at]), "".join(texts)
+            if not whole.startswith(ended):
+                return
+            since, texts = item.part_at, [whole[len(ended) :]]
+        told[since:] = texts
+        item.corrected = True
+
+
+# -- the decoder -----------------------------------------------------------------------------------------------------
+
+# Responses stream events in, events out.
 
 
 class ResponsesDecoder(ItemTexts):
@@ -264,11 +419,11 @@ class ResponsesDecoder(ItemTexts):
         item.kind = item.kind or call_kind(item.type, raw)
         if item.kind is not None:
             self._count_call(item, start=start)
-            self.out.append(calls.announced(item, raw, self.to_keep(raw) or {}, start=start))
+            self.out.append(announced(item, raw, self.to_keep(raw) or {}, start=start))
         elif item.type not in TEXTS and item.type not in OPAQUE:
             self.warn("unknown_item_type", item.type[: self.limits.max_name_bytes])
 
-    def _complete(self, item: Item, raw: dict[str, Any], path: calls.Path) -> None:
+    def _complete(self, item: Item, raw: dict[str, Any], path: Path) -> None:
         """Ends the item; `raw`, which stands at `path` in the payload, is all of it."""
         repeated = {key for key, value in raw.items() if key in GROWING or item.head.get(key) == value}
         self.emit_beside(item.head, repeated, "item")  # which the end leaves out or replaces
@@ -278,8 +433,8 @@ class ResponsesDecoder(ItemTexts):
         if (kept := self.to_keep(raw)) is not None:
             state["item"] = kept
         if item.kind is not None:
-            text, problem = calls.arguments_of(item.type, raw, path, self.object_text)
-            self.out.append(calls.completed(item, raw, text, problem, state, may_end=self.may_end_calls))
+            text, problem = arguments_of(item.type, raw, path, self.object_text)
+            self.out.append(completed(item, raw, text, problem, state, may_end=self.may_end_calls))
         elif item.type in TEXTS:
             self._complete_text(item, raw, state)
         elif kept is None or not item.type:
@@ -318,13 +473,13 @@ class ResponsesDecoder(ItemTexts):
         if not isinstance(text, str):
             self.emit_unknown(payload)
         elif (item := self._call_of(payload, payload["type"].removesuffix(".delta"))) is not None and text:
-            self.out.append(calls.grown(item, text))
+            self.out.append(grown(item, text))
 
     def _arguments_done(self, payload: dict[str, Any]) -> None:
         item = self._call_of(payload, payload["type"].removesuffix(".done"))
         if item is not None:
-            text, problem = calls.arguments_of(item.type, payload, (), self.object_text)
-            self.out.append(calls.repeated(item, payload, text, problem))
+            text, problem = arguments_of(item.type, payload, (), self.object_text)
+            self.out.append(repeated(item, payload, text, problem))
 
     def _call_of(self, payload: dict[str, Any], prefix: str) -> Item | None:
         type_, kind = ARGUMENTS[prefix]
@@ -332,7 +487,7 @@ class ResponsesDecoder(ItemTexts):
         if item is not None and item.kind is None:
             item.kind = kind
             self._count_call(item, start=True)
-            self.out.append(calls.begun(item))
+            self.out.append(begun(item))
         return item
 
     def _count_call(self, item: Item, *, start: bool) -> None:
@@ -347,7 +502,7 @@ class ResponsesDecoder(ItemTexts):
         followed = self._followed
         if self._ended or followed.id is None:
             return None
-        from .told import account  # only of a stream that was cut
+        from .items import account  # only of a stream that was cut
 
         told = account(self._response, followed.lane, self._register.items, followed.elsewhere)
         return ResumePoint(response_id=followed.id, after=self._after, account=tuple(told))
@@ -357,7 +512,7 @@ class ResponsesDecoder(ItemTexts):
         for item in self._register.items:
             if item.kind is not None:
                 if not item.ended:
-                    self.out.append(calls.ended(item))
+                    self.out.append(ended(item))
             elif not item.done:
                 self._abandon(item)
         self._end_telling()

@@ -19,25 +19,37 @@ have. The kinds follow from who runs the call and what its result is:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
+from ...events import ToolCallFragment
 from ...parts import CallKind
 from ...text import well_formed
-from ..reading import read_text
+from ..reading import caller_of, read_text
+from .facts import ARGUMENTS, TEXT_DELTAS
 
 __all__ = [
     "ANSWERS",
     "BUILT_IN",
-    "OPAQUE",
-    "TEXT_FIELDS",
     "Item",
+    "OPAQUE",
+    "Path",
     "Register",
+    "TEXT_FIELDS",
+    "account",
+    "announced",
+    "arguments_of",
+    "begun",
     "call_kind",
+    "completed",
+    "ended",
+    "grown",
     "identity",
     "message_so_far",
     "name_of",
+    "repeated",
     "texts_of",
     "type_of",
 ]
@@ -295,3 +307,184 @@ def _by_place(type_: str, name: str | None, _: str | None, place: int) -> object
 
 def _by_type_and_name(type_: str, name: str | None, _: str | None, __: int) -> object:
     return type_, name
+
+
+# -- items that are calls --------------------------------------------------------------------------------------------
+
+# Output items that are calls, as fragments for the accumulate stage.
+
+Path: TypeAlias = "tuple[str | int, ...]"
+ObjectText: TypeAlias = "Callable[[object, Path], tuple[str, str | None]]"
+"""A JSON value, and where it stands in the payload, as text; or what is wrong with it."""
+
+
+def begun(item: Item) -> ToolCallFragment:
+    """Returns the beginning of a call of which nothing else is known yet."""
+    return _fragment(item, start=True, provider_state={"output_index": item.place, "item": {}})
+
+
+def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, start: bool) -> ToolCallFragment:
+    """Returns the fragment of a call whose item was announced. What that says of a call of ours is kept, so that one
+    that is cut can be given back; nobody takes back the provider's own calls if they are cut."""
+    state: dict[str, Any] = {"output_index": item.place}
+    if item.kind != "server":
+        unfinished = ("status", TEXT_FIELDS[item.type]) if item.type in TEXT_FIELDS else ()
+        state["item"] = {key: value for key, value in kept.items() if key not in unfinished}
+    namespace = read_text(raw.get("namespace"))
+    return _fragment(
+        item,
+        id=_id(item, raw),
+        name=_name(item, raw),
+        namespace=namespace,
+        caller=caller_of(raw),
+        start=start,
+        provider_state=state,
+    )
+
+
+def grown(item: Item, text: str) -> ToolCallFragment:
+    """Returns more of the arguments."""
+    item.has_text = True
+    return _fragment(item, arguments=text)
+
+
+def repeated(item: Item, raw: Mapping[str, Any], text: str, problem: str | None) -> ToolCallFragment:
+    """Returns all of the arguments, which are over; the item is not over yet. The event has neither the call's id nor
+    its namespace, so its name counts only if the item was announced: else the item's end has all three."""
+    item.text_done = True
+    item.has_text = item.has_text or bool(text or problem)
+    return _fragment(item, name=_name(item, raw) if item.has_id else None, whole=text or None, problem=problem)
+
+
+def completed(
+    item: Item,
+    raw: Mapping[str, Any],
+    text: str,
+    problem: str | None,
+    state: Mapping[str, Any],
+    *,
+    may_end: bool = True,
+) -> ToolCallFragment:
+    """Returns the end of an item, with which its call ends if it may.
+
+    A call of ours that has no text at all is not: the list at the end may have what the item lacks, and a tool must not
+    run with arguments that are merely missing.
+    """
+    item.cut = item.kind != "server" and raw.get("status") == "incomplete"
+    item.has_text = item.has_text or bool(text or problem)
+    item.ended = item.kind == "server" or (may_end and item.has_text)
+    return _fragment(
+        item,
+        id=_id(item, raw),
+        name=_name(item, raw),
+        namespace=read_text(raw.get("namespace")),
+        caller=caller_of(raw),
+        whole=text or None,
+        end=item.ended,
+        cut=item.cut,
+        problem=problem,
+        provider_state=state,
+    )
+
+
+def ended(item: Item) -> ToolCallFragment:
+    """Returns the end of a call at the end of the response."""
+    item.ended = True
+    return _fragment(item, end=True, cut=item.cut or not (item.done or item.text_done))
+
+
+def arguments_of(type_: str, raw: Mapping[str, Any], path: Path, object_text: ObjectText) -> tuple[str, str | None]:
+    """Returns the whole arguments in a call's item, and what is wrong with them; ``""`` if it has none."""
+    key = TEXT_FIELDS.get(type_)
+    if key is not None:
+        value = raw.get(key)
+        if value is None or isinstance(value, str):
+            return value or "", None
+        return object_text(value, (*path, key))
+    texts = []
+    for key in BUILT_IN[type_]:
+        if key in raw:
+            text, problem = object_text(raw[key], (*path, key))
+            if problem is not None:
+                return "", problem
+            texts.append(f'"{key}":{text}')
+    return "{" + ",".join(texts) + "}", None
+
+
+def _fragment(item: Item, **said: Any) -> ToolCallFragment:
+    awaits = None if item.kind == "server" else ANSWERS.get(item.type)
+    return ToolCallFragment(item.number, kind=item.kind or "function", awaits=awaits, **said)
+
+
+def _id(item: Item, raw: Mapping[str, Any]) -> str | None:
+    """Returns the id by which a result answers the call, once; the provider's own calls are answered by nobody."""
+    call_id = None if item.has_id else read_text(raw.get("call_id"))
+    if call_id is None and item.kind in ("server", "approval") and not item.has_id:
+        call_id = read_text(raw.get("id"))
+    item.has_id = item.has_id or call_id is not None
+    return call_id
+
+
+def _name(item: Item, raw: Mapping[str, Any]) -> str | None:
+    """Returns the call's name, once."""
+    name = None if item.has_name else name_of(raw)
+    item.has_name = item.has_name or name is not None
+    return name
+
+
+# -- the account of a cut turn ---------------------------------------------------------------------------------------
+
+# A response that was cut, as events: what its stream had said, each text in one piece.
+#
+# A decoder that is fed these stands where the cut one stood. The arguments of a call that was growing are not here:
+# they are in the turn.
+
+Told: TypeAlias = "tuple[dict[str, Any], int | None]"
+"""An event; and the number of the call whose arguments belong into it."""
+
+_DELTAS = {(type_, channel): (event, number) for event, (type_, channel, number) in TEXT_DELTAS.items()}
+_ARGUMENTS = {type_: event for event, (type_, _) in ARGUMENTS.items()}
+
+
+def account(
+    response: Mapping[str, Any], lane: Mapping[str, Any], items: Iterable[Item], elsewhere: str | None
+) -> Iterator[Told]:
+    """Yields the events of a response.
+
+    Args:
+        response: as it was created.
+        lane: its lane, as a field of each event.
+        items: its items so far.
+        elsewhere: the id of another response on its lane, whose events came last.
+    """
+    yield {"type": "response.created", "response": dict(response), **lane}, None
+    for item in items:
+        for event, number in _of_item(item):
+            yield {**event, **lane}, number
+    if elsewhere is not None:
+        yield {"type": "response.created", "response": {"id": elsewhere}, **lane}, None
+
+
+def _of_item(item: Item) -> Iterator[Told]:
+    place: dict[str, Any] = {} if item.index is None else {"output_index": item.index}
+    if item.announced:
+        yield {"type": "response.output_item.added", **place, "item": dict(item.head)}, None
+    if item.done:
+        yield {"type": "response.output_item.done", **place, "item": dict(item.head)}, None
+        return
+    for event in _texts(item):
+        yield event | place, None
+    if item.kind is not None and (prefix := _ARGUMENTS.get(item.type)) is not None:
+        yield {"type": f"{prefix}.delta", **place, "delta": ""}, item.call_number
+        if item.text_done:
+            yield {"type": f"{prefix}.done", **place, "arguments": ""}, None
+
+
+def _texts(item: Item) -> Iterator[dict[str, Any]]:
+    """Yields the texts of an item in the order in which they were told, each paragraph by itself."""
+    ends = {channel: len(pieces) for channel, pieces in item.told.items()}
+    for (channel, paragraph, start), following in pairwise([*item.paragraphs, ("", None, 0)]):
+        end = following[2] if following[0] == channel else ends[channel]
+        if text := "".join(item.told[channel][start:end]):
+            event, number = _DELTAS[item.type, channel]
+            yield {"type": event, **({} if paragraph is None else {number: paragraph}), "delta": text}

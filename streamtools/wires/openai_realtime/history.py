@@ -9,8 +9,8 @@ from typing import Any
 
 from ...content import Block, Media
 from ...parts import Part, ToolCall
-from ..openai_responses.render import render as render_items
-from ..openai_responses.render import render_prompt as render_messages
+from ..openai_responses.history import render as render_items
+from ..openai_responses.history import render_prompt as render_messages
 from ..reading import json_text
 from ..transcript import Answer, CallResult, Prompt
 

@@ -7,28 +7,35 @@ nobody here has a name for is kept beside it and goes back as it stands there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ...content import Block, Media, Text
+from ...content import Block, Media, Opaque, Text
+from ...parts import ToolCall
+from ...schema.names import PLAIN_NAMES
 from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, entries_by_role, numbered, result_as_read
 from ..history_rules import HistoryRules, Violation
 from ..reading import json_text
-from ..transcript import Entry, Prompt, Returned
-from .content import read_block
+from ..transcript import Answer, CallResult, Entry, Prompt, Returned, data_url, read_data_url
 from .facts import EMPTY_ARRAY, RULES
 from .reasoning import LeadingThink
-from .render import render
 
 __all__ = [
     "calls_of",
+    "image_part",
+    "media_of",
+    "native_content",
     "read",
     "read_call",
     "read_prompt",
+    "render",
+    "render_prompt",
+    "render_result",
     "result_blocks",
     "returned",
     "set_fields",
     "split_text",
+    "whole",
 ]
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -258,4 +265,267 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
     "assistant": _assistant,
     "tool": _result,
     "function": _result,
+}
+
+
+# -- messages out of a turn ------------------------------------------------------------------------------------------
+
+# A turn in, chat messages out; and prompts.
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
+    thought: a message needs content or calls.
+
+    What a result holds beside text follows in one user's message behind all results, since a ``tool`` message takes
+    text only.
+    """
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if text := answer.text("text"):
+        message["content"] = text
+    if answer.own_wire:
+        _render_reasoning(message, answer)
+    if refusal := answer.text("refusal"):
+        message["refusal"] = refusal
+    calls = [_render_call(call, answer) for call in answer.our_calls]
+    if calls:
+        message["tool_calls"] = calls
+    kept = _kept_fields(answer)
+    message |= kept
+    if not (message["content"] or refusal or calls or "audio" in kept):
+        return []
+    results = [render_result(result, answer) for result in answer.results]
+    return [message, *results, *media_of(answer.results, answer, _PARTS)]
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """Renders the message of a prompt; none if it says nothing."""
+    content = native_content(prompt.blocks, _PARTS)
+    return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
+
+
+def media_of(
+    results: Sequence[CallResult], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
+) -> Iterator[dict[str, Any]]:
+    """Yields one user's message with all that results hold beside text, each with the id of its call; none if that is
+    nothing that `parts` can write."""
+    content: list[dict[str, Any]] = []
+    for result in results:
+        if result.native is not None or (answer.own_wire and result.state is not None):
+            continue
+        media = [block for block in result.blocks if isinstance(block, Media) and block.kind in parts]
+        if written := [part for block in media if (part := parts[block.kind](block)) is not None]:
+            content += [text_part(f"From the result of call {result.call_id}:"), *written]
+    if content:
+        yield {"role": "user", "content": content}
+
+
+def render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+    """Renders the message of a result. Of one that was read here only the id may have changed."""
+    if answer.own_wire and result.state is not None:
+        return {**result.state, "tool_call_id": result.call_id}
+    content = result.content if result.native is None else result.native
+    return {"role": "tool", "tool_call_id": result.call_id, "content": content}
+
+
+def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
+    state = answer.state_of(call)
+    if call.kind == "custom":
+        custom = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]["input"]}
+        return {"id": call.call_id, "type": "custom", "custom": custom, **state}
+    return {**answer.as_function(call), **state}
+
+
+def _kept_fields(answer: Answer) -> dict[str, Any]:
+    """Returns what a message that was read has beside what anybody here has a name for, and its text if it stood in
+    parts."""
+    kept: dict[str, Any] = {}
+    for part in answer.parts if answer.own_wire else ():
+        state = part.provider_state or {}
+        if part.kind == "provider":
+            kept |= state.get("fields", {})
+        elif part.kind == "text" and "content" in state:
+            kept["content"] = state["content"]
+    return kept
+
+
+def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
+    """Gives reasoning back in the field it came in; its owner wants it there, or ignores it."""
+    fields: dict[str, list[str]] = {}
+    blocks: list[dict[str, Any]] = []
+    inline = ""
+    for part in answer.parts:
+        state = part.provider_state or {}
+        if part.kind == "provider" and "reasoning_details" in state:
+            message["reasoning_details"] = state["reasoning_details"]
+        elif part.kind != "reasoning":
+            continue
+        elif "inline" in state:
+            inline = state["inline"]
+        elif state.get("field") == "content":
+            blocks.append({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]})
+        elif "field" in state:
+            fields.setdefault(state["field"], []).append(part.text)
+    message.update({name: "".join(texts) for name, texts in fields.items()})
+    if message["content"] is None and "reasoning_content" in fields:
+        message["content"] = ""  # DeepSeek refuses null beside it (can1357/oh-my-pi#788)
+    text = inline + (message["content"] or "")
+    if blocks:
+        message["content"] = [*blocks, *([{"type": "text", "text": text}] if text else [])]
+    elif text:
+        message["content"] = text
+
+
+# -- blocks ----------------------------------------------------------------------------------------------------------
+
+# The content of a chat message besides calls: native parts as blocks, and blocks as native parts.
+
+Part = dict[str, Any]
+
+
+def read_block(raw: Mapping[str, Any]) -> Block:
+    """Reads a content part as a block, which keeps the part itself."""
+    reader = _BLOCK_READERS.get(str(raw.get("type")))
+    return (reader(raw) if reader is not None else None) or Opaque(raw)
+
+
+def native_content(blocks: Iterable[Block], parts: Mapping[str, Callable[[Media], Part | None]]) -> str | list[Part]:
+    """Renders blocks as a message's content: a lone text as a string, else a list of parts, which `parts` makes of
+    media, by kind. What it cannot make is a placeholder there."""
+    match tuple(blocks):
+        case ():
+            return ""
+        case (Text(text, state=None),):
+            return text
+        case several:
+            return [_native_part(block, parts) for block in several]
+
+
+def text_part(text: str) -> Part:
+    """Renders a piece of text."""
+    return {"type": "text", "text": text}
+
+
+def image_part(media: Media) -> Part | None:
+    """Renders an image, by its bytes or its address."""
+    url = data_url(media)
+    return {"type": "image_url", "image_url": {"url": url}} if url is not None else None
+
+
+def audio_part(media: Media) -> Part | None:
+    """Renders a sound; the API takes bytes only, and a format rather than a type."""
+    if media.data is None:
+        return None
+    format_ = (media.mime_type or "audio/wav").rpartition("/")[2].removeprefix("x-")
+    return {
+        "type": "input_audio",
+        "input_audio": {"data": media.data, "format": "mp3" if format_ == "mpeg" else format_},
+    }
+
+
+def file_part(media: Media) -> Part | None:
+    """Renders a file, by its bytes: addresses are not taken, and an id is another provider's."""
+    if media.data is None:
+        return None
+    name = media.filename or f"file.{(media.mime_type or 'application/pdf').rpartition('/')[2]}"
+    return {"type": "file", "file": {"filename": name, "file_data": data_url(media)}}
+
+
+def _native_part(block: Block, parts: Mapping[str, Callable[[Media], Part | None]]) -> Part:
+    if block.state is not None:
+        return dict(block.state)
+    if isinstance(block, Text):
+        return text_part(block.text)
+    assert isinstance(block, Media), "an opaque block is its state"
+    write = parts.get(block.kind)
+    return (write(block) if write is not None else None) or text_part(block.placeholder())
+
+
+def _text(raw: Mapping[str, Any]) -> Block | None:
+    text = raw.get("text")
+    return Text(text, state=raw) if isinstance(text, str) else None
+
+
+def _image(raw: Mapping[str, Any]) -> Block | None:
+    image = raw.get("image_url")
+    url = image.get("url") if isinstance(image, Mapping) else image  # Mistral also takes the bare address
+    if not isinstance(url, str):
+        return None
+    mime_type, data = read_data_url(url) or (None, None)
+    return Media(kind="image", mime_type=mime_type, data=data, url=None if data is not None else url, state=raw)
+
+
+def _audio(raw: Mapping[str, Any]) -> Block | None:
+    audio = raw.get("input_audio")
+    data = audio.get("data") if isinstance(audio, Mapping) else audio  # Mistral takes the bytes alone
+    if not isinstance(data, str):
+        return None
+    format_ = audio.get("format") if isinstance(audio, Mapping) else None
+    mime_type = f"audio/{'mpeg' if format_ == 'mp3' else format_}" if isinstance(format_, str) else None
+    return Media(kind="audio", mime_type=mime_type, data=data, state=raw)
+
+
+def _file(raw: Mapping[str, Any]) -> Block | None:
+    file = raw.get("file")
+    if not isinstance(file, Mapping):
+        return None
+    given, file_id, name = file.get("file_data"), file.get("file_id"), file.get("filename")
+    mime_type, data = (read_data_url(given) or (None, given)) if isinstance(given, str) else (None, None)
+    return Media(
+        kind="file",
+        mime_type=mime_type,
+        data=data,
+        file_id=file_id if isinstance(file_id, str) else None,
+        filename=name if isinstance(name, str) else None,
+        state=raw,
+    )
+
+
+def _document(raw: Mapping[str, Any]) -> Block | None:
+    url, name = raw.get("document_url"), raw.get("document_name")
+    if not isinstance(url, str):
+        return None
+    mime_type, data = read_data_url(url) or (None, None)
+    filename = name if isinstance(name, str) else None
+    address = None if data is not None else url
+    return Media(kind="file", mime_type=mime_type, data=data, url=address, filename=filename, state=raw)
+
+
+_BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block | None]] = {
+    "text": _text,
+    "image_url": _image,
+    "input_audio": _audio,
+    "file": _file,
+    "document_url": _document,
+}
+
+
+# -- a whole answer as a stream --------------------------------------------------------------------------------------
+
+# Rewrites a whole answer of Chat Completions as the one chunk that says the same.
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the chunk of an answer."""
+    said = [_chunk(one) if isinstance(one, dict) else one for one in answer["choices"]]
+    return [{**answer, "object": "chat.completion.chunk", "choices": said}]
+
+
+def _chunk(choice: dict[str, Any]) -> dict[str, Any]:
+    message = choice.get("message")
+    delta = dict(message) if isinstance(message, dict) else {}
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        delta["tool_calls"] = [
+            {"index": at, **call} if isinstance(call, dict) else call for at, call in enumerate(calls)
+        ]
+    # Snowflake Cortex says nothing of the reason; the body shows by its end that the choice is whole.
+    reason = {"finish_reason": "unknown"} if choice.get("finish_reason") == "" else {}
+    return {**{key: value for key, value in choice.items() if key != "message"}, **reason, "delta": delta}
+
+
+_PARTS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
+    "image": image_part,
+    "audio": audio_part,
+    "file": file_part,
 }

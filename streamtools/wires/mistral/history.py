@@ -1,20 +1,95 @@
-"""A turn in, Mistral's messages out; and prompts."""
+"""Mistral's messages in, entries out: what the model was told, what it said, what its calls came to.
+
+They are Chat Completions' messages, read alike, but for the content of the model's own: its chunks, of thinking and of
+references among others, stay in their places, as the decoder leaves them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
-from ...content import Media
+from ...content import Media, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..media import data_url
-from ..openai_chat.content import image_part, native_content
-from ..openai_chat.render import media_of
-from ..transcript import Answer, CallResult, Prompt
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, entries_by_role, numbered
+from ..openai_chat.history import (
+    calls_of,
+    image_part,
+    media_of,
+    native_content,
+    read_call,
+    read_prompt,
+    result_blocks,
+    returned,
+    set_fields,
+    split_text,
+)
+from ..transcript import Answer, CallResult, Entry, Prompt, Returned, data_url
+from .decoder import Thinking, says_nothing
+from .facts import RULES
 
-__all__ = ["render", "render_prompt"]
+__all__ = ["read", "render", "render_prompt"]
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """Reads messages as entries. What is no message gives none."""
+    return entries_by_role(messages, _READERS)
+
+
+def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    flaws = Flaws(RULES)
+    blocks = result_blocks(message, f"messages[{index}]", flaws)
+    rich = not all(isinstance(block, Text) for block in blocks)
+    return returned(message, index, blocks, flaws, rich=rich, name=message.get("name"))
+
+
+def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
+    answer, path, content = AnswerBuilder(names, RULES), f"messages[{index}]", message.get("content")
+    if isinstance(content, str):
+        split_text(content, answer)
+    for chunk, where in numbered(content, f"{path}.content"):
+        _chunk(chunk, where, answer)
+    says_something = not answer.is_empty
+    for raw, where in calls_of(message, path, answer.flaws):
+        read_call(raw, where, answer)
+    if not (says_something or answer.says_more):
+        answer.flaws.add("empty_message", path, "the message has neither content nor calls")
+    elif kept := set_fields(message, "content", "role", "tool_calls"):
+        answer.provider({"fields": kept})
+    return answer.said((index, index + 1))
+
+
+def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
+    if not isinstance(chunk, Mapping):
+        answer.flaws.add("not_a_message", path, "this is no chunk of content, which is an object")
+    elif chunk.get("type") == "text":
+        if isinstance(text := chunk.get("text"), str) and text:
+            answer.text(text)
+        else:
+            answer.flaws.add("empty_message", path, "the text says nothing")
+    elif chunk.get("type") != "thinking":
+        answer.provider(chunk)
+    elif says_nothing(chunk):
+        answer.flaws.add("empty_message", path, "the thinking says nothing")
+    else:
+        thinking = Thinking()
+        answer.reasoning("".join(thinking.add(chunk)), {"chunk": thinking.state()})
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
+    "user": partial(read_prompt, rules=RULES),
+    "system": partial(read_prompt, rules=RULES),
+    "assistant": _assistant,
+    "tool": _result,
+}
+
+
+# -- messages out of a turn ------------------------------------------------------------------------------------------
+
+# A turn in, Mistral's messages out; and prompts.
 
 
 def _sound(media: Media) -> dict[str, Any] | None:
@@ -41,7 +116,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     (OpenHands/OpenHands#8685). What a result holds beside text can neither stand in it nor in a user's message right
     behind it (LibreChat-AI/agents#344): the assistant says a dot in between.
     """
-    content = _content([chunk for part in answer.parts if (chunk := _chunk(part, answer)) is not None])
+    content = _content([chunk for part in answer.parts if (chunk := _native_chunk(part, answer)) is not None])
     calls = answer.our_calls
     if not content and not calls:
         return []
@@ -72,7 +147,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": result.call_id, "name": name, "content": content}
 
 
-def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
+def _native_chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
     """Renders a part as a chunk of content, if it is one."""
     state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":

@@ -1,0 +1,457 @@
+"""Anthropic messages in, entries out: what the user asked, what Claude said, what its calls came to.
+
+A user's message holds results and other blocks side by side; it is read as `Returned` and `Prompt`, in the order in
+which they stand, both with the same origin. Blocks that the API would refuse are left out, each with a flaw that says
+so: blank text, thinking without a signature or at the very end, and what is left of a pair when the provider ran a call
+itself: the API refuses such a call without its result, whatever else is there, and the other way round. All else goes
+on as it stands there, so that it can go back unmodified.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...content import Block, Media, Opaque, Text
+from ...parts import Part
+from ...schema.names import PLAIN_NAMES
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
+from ..history_rules import Violation
+from ..reading import json_text, rest_of
+from ..transcript import Answer, CallResult, Entry, Prompt, decoded, encoded, text_block, written
+from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT, THOUGHTS
+
+__all__ = ["read", "render", "render_prompt", "whole"]
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """Reads messages as entries. What is no message gives none."""
+    names, entries = CallNames(), list[Entry]()
+    apart = _server_calls_apart(messages)
+    for index, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role == "assistant":
+            entries.append(_assistant(message, index, names, apart))
+        elif role in ("user", "system"):
+            entries.extend(_asked(message, index))
+    return entries
+
+
+def _is_blank(raw: object) -> bool:
+    return isinstance(raw, dict) and raw.get("type") == "text" and not str(raw.get("text") or "").strip()
+
+
+def _block_flaw(raw: object, path: str) -> Violation | None:
+    """Returns what is wrong with a block wherever it stands."""
+    if not isinstance(raw, dict):
+        return RULES.violation("not_a_message", path, "this is no content block, which is an object with a type")
+    return RULES.violation("empty_message", path, "the text block is blank") if _is_blank(raw) else None
+
+
+# -- what was asked, and what calls came to --
+
+
+def _asked(message: Mapping[str, Any], index: int) -> Iterator[Entry]:
+    content, state = message.get("content"), rest_of(message, "role", "content") or None
+    prompt = Prompt(role=message["role"], blocks=(), origin=(index, index + 1), state=state)
+    if not isinstance(content, list) or not content:
+        is_blank = isinstance(content, str) and not content.strip()
+        yield prompt if is_blank else replace(prompt, blocks=read_blocks(content))
+        return
+    yield from results_and_prompts(
+        numbered(content, f"messages[{index}].content"),
+        prompt,
+        RULES,
+        is_result=_is_result,
+        read_result=_result,
+        read_block=read_block,
+        flaw=_block_flaw,
+    )
+
+
+def _is_result(raw: object) -> bool:
+    return isinstance(raw, dict) and raw.get("type") == "tool_result"
+
+
+def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
+    content = raw.get("content")
+    if isinstance(content, list):
+        sound = flaws.sound(numbered(content, f"{path}.content"), _block_flaw)
+        if len(sound) < len(content):
+            content = [block for block, _ in sound]
+            raw = {**raw, "content": content}
+    is_error = raw.get("is_error") is True
+    if is_error and (not content or (isinstance(content, str) and not content.strip())):
+        text = "messages.14.content.0.tool_result: content cannot be empty if `is_error` is true"
+        flaws.add("empty_message", path, "the result of a call that failed says nothing", text)
+        content = "(empty)"
+        raw = {**raw, "content": content}
+    blocks = read_blocks(content)
+    rich = not all(isinstance(block, Text) for block in blocks)
+    return result_as_read(raw.get("tool_use_id"), blocks, rich=rich, is_error=is_error, state=raw)
+
+
+# -- what Claude said --
+
+
+def _assistant(message: Mapping[str, Any], index: int, names: CallNames, apart: dict[str, Violation]) -> Entry:
+    answer, content = AnswerBuilder(names, RULES), message.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}] if content.strip() else []
+    kept = answer.flaws.sound(
+        numbered(content, f"messages[{index}].content"),
+        lambda raw, path: apart.get(path) or _block_flaw(raw, path) or _unsigned(raw, path),
+    )
+    while kept and str(kept[-1][0].get("type")) in THOUGHTS:
+        answer.flaws.add("reasoning_apart", kept.pop()[1], "thinking is the last block of the message")
+    for raw, path in kept:
+        _READ.get(str(raw.get("type")), _other)(raw, path, answer)
+    # What the provider ran itself may be answered in a later message; `apart` has looked at all of them.
+    return answer.said((index, index + 1), "pause")
+
+
+def _unsigned(raw: Mapping[str, Any], path: str) -> Violation | None:
+    signature = raw.get("signature")
+    if raw.get("type") != "thinking" or (isinstance(signature, str) and signature):
+        return None
+    what = "the thinking has no signature: it was cut, or another provider's"
+    return RULES.violation("missing_signature", path, what)
+
+
+def _text(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
+    answer.text(str(raw["text"]), rest_of(raw, "type", "text") or None)
+
+
+def _thinking(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
+    text = raw.get("thinking")
+    answer.reasoning(text if isinstance(text, str) else "", rest_of(raw, "type", "thinking") or None)
+
+
+def _call(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
+    kind, state = CALL_BLOCKS[raw["type"]], rest_of(raw, "id", "name", "input") or None
+    answer.call(raw.get("id"), raw.get("name"), raw.get("input"), kind=kind, state=state, object_at=f"{path}.input")
+
+
+def _other(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
+    answer.provider(raw)
+
+
+_READ: dict[str, Callable[[dict[str, Any], str, AnswerBuilder], None]] = {
+    "text": _text,
+    "thinking": _thinking,
+    **dict.fromkeys(CALL_BLOCKS, _call),
+}
+
+
+# -- calls that the provider ran itself --
+
+
+def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
+    """Finds calls of the provider's own without a result, and results without a call. Returns what is wrong, by path.
+
+    A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
+    history it may still be waiting for that. Results that name no call are the oldest ones', in order: recordings hide
+    ids. Costs time linear in the history.
+    """
+    open_ = _OpenCalls()
+    flawed: dict[str, Violation] = {}
+    callers: set[str] = set()
+    for raw, path in _said(messages):
+        kind, caller = str(raw.get("type")), raw.get("caller")
+        if kind in SERVER_CALLS:
+            open_.add(path, raw.get("id"))
+        elif kind == "tool_use" and isinstance(caller, dict) and isinstance(id_ := caller.get("tool_id"), str):
+            callers.add(id_)
+        elif kind.endswith("_tool_result") and isinstance(id_ := raw.get("tool_use_id"), str) and not open_.take(id_):
+            what = "the result of a server's tool has no call before it"
+            flawed[path] = RULES.violation("orphan_result", path, what, SERVER_RESULT)
+    for path, id_ in open_.left.items():
+        if not path.startswith(f"messages[{len(messages) - 1}].") and id_ not in callers:
+            what = "the call of a server's tool has no result"
+            flawed[path] = RULES.violation("unanswered_call", path, what, SERVER_CALL)
+    return flawed
+
+
+class _OpenCalls:
+    def __init__(self) -> None:
+        self.left: dict[str, str] = {}  # ids by path
+        self._by_id: dict[str, deque[str]] = defaultdict(deque)
+
+    def add(self, path: str, id_: object) -> None:
+        self.left[path] = id_ if isinstance(id_, str) else ""
+        self._by_id[self.left[path]].append(path)
+
+    def take(self, id_: str) -> bool:
+        """Returns whether there is a call for the result that names this id; it is then nobody else's."""
+        queue = self._by_id.get(id_, deque())
+        while queue and queue[0] not in self.left:
+            queue.popleft()
+        path = queue.popleft() if queue else next(iter(self.left), None)
+        return path is not None and self.left.pop(path) is not None
+
+
+def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[Numbered]:
+    for index, message in enumerate(messages):
+        if isinstance(message, Mapping) and message.get("role") == "assistant":
+            blocks = numbered(message.get("content"), f"messages[{index}].content")
+            yield from (pair for pair in blocks if isinstance(pair[0], dict))
+
+
+# -- messages out of a turn ------------------------------------------------------------------------------------------
+
+# A turn in, Anthropic messages out; and prompts.
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model
+    said nothing."""
+    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
+    if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
+        blocks = _without_orphans(blocks)
+    if not blocks:
+        return []
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
+    results = [_render_result(result, answer) for result in answer.results]
+    if results:
+        messages.append({"role": "user", "content": results})
+    return messages
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """Renders the message of a prompt; none if it says nothing. A lone text is written as text."""
+    beside = dict(prompt.state or {})
+    match prompt.blocks:
+        case (Text(text, state=None),):
+            return [{"role": prompt.role, "content": text, **beside}] if text.strip() else []
+        case _:
+            blocks = native_blocks(prompt.blocks)
+            return [{"role": prompt.role, "content": blocks, **beside}] if blocks else []
+
+
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+    """Renders a result. Of one that was read here only the id may have changed."""
+    if answer.own_wire and result.state is not None:
+        return {**result.state, "tool_use_id": result.call_id}
+    content: Any = result.native
+    if content is None:
+        content = native_blocks(result.blocks, own_wire=answer.own_wire) or result.content
+    if result.is_error and not (content.strip() if isinstance(content, str) else content):
+        content = "(empty)"  # refused if the call failed
+    block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
+    call = answer.calls.get(result.call_id)
+    toolset = None if call is None else answer.state_of(call).get("toolset_name")
+    return block | ({"is_error": True} if result.is_error else {}) | ({"toolset_name": toolset} if toolset else {})
+
+
+def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
+
+    A server call whose code calls our tools has none yet: it waits for ours
+    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).
+    Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
+    (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
+    """
+    calls = [block["id"] for block in blocks if block["type"] in SERVER_CALLS]
+    answered = [block["tool_use_id"] for block in blocks if isinstance(block.get("tool_use_id"), str)]
+    # Results that name no call of this message belong to the calls without one, in order.
+    strays = sum(call_id not in calls for call_id in answered)
+    open_calls = [call_id for call_id in calls if call_id not in answered][strays:]
+    callers = [block.get("caller") for block in blocks if block["type"] == "tool_use"]
+    waiting = [caller.get("tool_id") for caller in callers if isinstance(caller, dict)]
+    orphans = {call_id for call_id in open_calls if call_id not in waiting}
+    kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
+    while kept and kept[-1]["type"] in THOUGHTS:
+        kept.pop()
+    return kept
+
+
+def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = answer.state_of(part)
+    if part.kind == "call" and part.call_id is not None:
+        call = answer.calls[part.call_id]
+        if call.kind == "server" and not answer.own_wire:
+            return None
+        state = answer.state_of(call)
+        name = PLAIN_NAMES.cleaned(call.local_name if "toolset_name" in state else call.name)
+        return {
+            "type": "tool_use",
+            **state,
+            "id": call.call_id,
+            "name": name,
+            "input": answer.arguments[call.call_id][1],
+        }
+    if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
+        return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
+    if part.kind == "provider":
+        return dict(state) if state else None
+    return {"type": "text", "text": part.text, **state} if part.text.strip() else None  # blank text is refused
+
+
+# -- blocks ----------------------------------------------------------------------------------------------------------
+
+# The blocks of a message or a result, in both directions.
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_PDF, _PLAIN = "application/pdf", "text/plain"
+
+
+def read_blocks(content: object) -> tuple[Block, ...]:
+    """Reads the blocks of a message or of a result. A text that stands for a list of one has no state."""
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+
+
+def read_block(raw: dict[str, Any]) -> Block:
+    """Reads a block. One that no other provider has a word for is opaque."""
+    reader = _READERS.get(kind) if isinstance(kind := raw.get("type"), str) else None
+    return (reader(raw) if reader is not None else None) or Opaque(raw)
+
+
+def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
+    """Renders blocks as the API takes them; see `written`."""
+    return written(blocks, own_wire=own_wire, text=_text_block, media=_media)
+
+
+def _text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _media(media: Media) -> dict[str, Any] | None:
+    return _image(media) if media.kind == "image" else _document(media)
+
+
+def _image(media: Media) -> dict[str, Any] | None:
+    if media.data is not None:
+        if media.mime_type not in _IMAGES:
+            return None
+        return {"type": "image", "source": {"type": "base64", "media_type": media.mime_type, "data": media.data}}
+    source = _elsewhere(media)
+    return {"type": "image", "source": source} if source is not None else None
+
+
+def _document(media: Media) -> dict[str, Any] | None:
+    if media.kind != "file":
+        return None
+    source: dict[str, Any] | None
+    if media.data is None:
+        source = _elsewhere(media)
+    elif media.mime_type == _PDF:
+        source = {"type": "base64", "media_type": _PDF, "data": media.data}
+    elif media.mime_type == _PLAIN and (text := decoded(media.data)) is not None:
+        source = {"type": "text", "media_type": _PLAIN, "data": text.decode("utf-8", "replace")}
+    else:
+        return None
+    title = {"title": media.filename} if media.filename else {}
+    return {"type": "document", "source": source, **title} if source is not None else None
+
+
+def _elsewhere(media: Media) -> dict[str, Any] | None:
+    """Returns a source that is no bytes: an address, or an id that the API gave."""
+    if media.url is not None:
+        return {"type": "url", "url": media.url}
+    return {"type": "file", "file_id": media.file_id} if media.file_id is not None else None
+
+
+# -- reading --
+
+
+def _read_text(raw: dict[str, Any]) -> Block | None:
+    text = raw.get("text")
+    return Text(text, state=raw) if isinstance(text, str) else None
+
+
+def _read_image(raw: dict[str, Any]) -> Block | None:
+    found = _source_of(raw)
+    return Media(kind="image", state=raw, **found) if found else None
+
+
+def _read_document(raw: dict[str, Any]) -> Block | None:
+    found, title = _source_of(raw), raw.get("title")
+    if found:
+        return Media(kind="file", filename=title if isinstance(title, str) else None, state=raw, **found)
+    source = raw.get("source")
+    return text_block(read_blocks(source.get("content") if isinstance(source, dict) else None), raw)
+
+
+def _read_search_result(raw: dict[str, Any]) -> Block | None:
+    return text_block(read_blocks(raw.get("content")), raw)
+
+
+def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
+    source = raw.get("source")
+    if not isinstance(source, dict):
+        return {}
+    kind, type_ = source.get("type"), source.get("media_type")
+    key = _SOURCES.get(kind) if isinstance(kind, str) else None
+    value = source.get(key[0]) if key is not None else None
+    if key is None or not isinstance(value, str):
+        return {}
+    found = {"mime_type": type_} if isinstance(type_, str) else {}
+    return found | {key[1]: encoded(value) if kind == "text" else value}
+
+
+# The kind of a source: its field, and ours.
+_SOURCES: dict[str, tuple[str, str]] = {
+    "base64": ("data", "data"),
+    "text": ("data", "data"),
+    "url": ("url", "url"),
+    "file": ("file_id", "file_id"),
+}
+_READERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
+    "text": _read_text,
+    "image": _read_image,
+    "document": _read_document,
+    "search_result": _read_search_result,
+}
+
+
+# -- a whole answer as a stream --------------------------------------------------------------------------------------
+
+# Rewrites a whole message of Anthropic's as the events that say the same: each block in one piece.
+
+_AT_THE_END = ("stop_reason", "stop_sequence", "stop_details", "container")
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the events of a message."""
+    content = answer["content"]
+    end = {key: answer[key] for key in _AT_THE_END if answer.get(key) is not None}
+    begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
+    counted = {"usage": answer["usage"]} if isinstance(answer.get("usage"), dict) else {}
+    return [
+        {"type": "message_start", "message": begun},
+        *(event for at, block in enumerate(content) if isinstance(block, dict) for event in _block(block, at)),
+        {"type": "message_delta", "delta": end, **counted},
+        {"type": "message_stop"},
+    ]
+
+
+def _block(block: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:
+    deltas = list(_deltas(block))
+    begun = {**block, **{key: empty for key, empty in _EMPTY.items() if key in block}} if deltas else block
+    yield {"type": "content_block_start", "index": at, "content_block": begun}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": at, "delta": delta}
+    yield {"type": "content_block_stop", "index": at}
+
+
+_EMPTY: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "input": {}, "citations": None}
+
+
+def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the deltas of a block; none of one that comes whole in a stream, too."""
+    type_ = block.get("type")
+    if type_ == "text":
+        yield {"type": "text_delta", "text": block.get("text", "")}
+        citations = block.get("citations")
+        for citation in citations if isinstance(citations, list) else ():
+            yield {"type": "citations_delta", "citation": citation}
+    elif type_ == "thinking":
+        yield {"type": "thinking_delta", "thinking": block.get("thinking", "")}
+        yield {"type": "signature_delta", "signature": block.get("signature", "")}
+    elif "input" in block:
+        yield {"type": "input_json_delta", "partial_json": json_text(block["input"]) or ""}

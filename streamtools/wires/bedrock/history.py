@@ -1,0 +1,467 @@
+"""Converse messages in, entries out: what the user asked, what the model said, what its calls came to.
+
+A user's message holds results and other blocks side by side; it is read as `Returned` and `Prompt`, in the order in
+which they stand, both with the same origin. Blocks that the service would refuse are left out, each with a flaw that
+says so: blank text, reasoning without a signature or at the very end, and what is left of a pair when the service ran a
+call itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...content import Block, Media, Opaque, Text
+from ...parts import CallKind, Part
+from ...schema.names import PLAIN_NAMES
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
+from ..history_rules import Violation
+from ..reading import json_text, rest_of
+from ..transcript import Answer, CallResult, Entry, Prompt, decoded, encoded, text_block, written
+from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
+
+__all__ = ["read", "render", "render_prompt", "whole"]
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """Reads messages as entries. What is no message gives none."""
+    names, entries = CallNames(), list[Entry]()
+    for index, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        content = _list(message, "content")
+        blocks = numbered(content, f"messages[{index}].content")
+        if role == "assistant":
+            entries.append(_assistant(blocks, (index, index + 1), names))
+        elif role == "system":
+            entries.append(Prompt(role="system", blocks=read_blocks(content), origin=(index, index + 1)))
+        elif role == "user":
+            entries.extend(_user(blocks, Prompt(role="user", blocks=(), origin=(index, index + 1))))
+    return entries
+
+
+def _list(message: object, key: str) -> list[Any]:
+    value = message.get(key) if isinstance(message, Mapping) else None
+    return value if isinstance(value, list) else []
+
+
+def _flaw(raw: object, path: str) -> Violation | None:
+    """Returns what is wrong with a block wherever it stands."""
+    if kind := kind_of(raw):
+        blank = kind == "text" and is_blank(raw)
+        return RULES.violation("empty_message", path, "the text block is blank", BLANK_TEXT) if blank else None
+    return RULES.violation("not_a_message", path, "this is no content block, which is an object with one key")
+
+
+# -- what was asked, and what calls came to --
+
+
+def _user(blocks: list[Numbered], prompt: Prompt) -> Iterator[Entry]:
+    if not blocks:
+        yield prompt
+    for entry in results_and_prompts(
+        blocks,
+        prompt,
+        RULES,
+        is_result=lambda raw: _body(raw, "toolResult") is not None,
+        read_result=_result,
+        read_block=read_block,
+        flaw=_flaw,
+    ):
+        yield _with_text(entry) if isinstance(entry, Prompt) else entry
+
+
+def _with_text(prompt: Prompt) -> Prompt:
+    """Adds a flaw to a prompt that has a document and no text."""
+    kinds = {kind_of(block.state) for block in prompt.blocks}
+    if "document" not in kinds or "text" in kinds or prompt.origin is None:
+        return prompt
+    path, what = f"messages[{prompt.origin[0]}]", "a document stands without any text beside it"
+    flaw = RULES.violation("empty_message", path, what, DOCUMENT_WITHOUT_TEXT)
+    return replace(prompt, flaws=(*prompt.flaws, flaw))
+
+
+def _body(raw: object, kind: str) -> dict[str, Any] | None:
+    """Returns the object under a block's key; None if the block is of another kind."""
+    body = raw.get(kind) if isinstance(raw, dict) else None
+    return body if isinstance(body, dict) else None
+
+
+def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
+    body = raw["toolResult"]
+    given = [(_with_object(block, at, flaws), at) for block, at in numbered(body.get("content"), f"{path}.content")]
+    content = [block for block, _ in flaws.sound(given, _flaw)]
+    if not given:
+        flaws.add("empty_message", path, "the result says nothing", EMPTY_RESULT)
+    content = content or [{"text": "(empty)"}]
+    blocks, state = read_blocks(content), {"toolResult": {**body, "content": content}}
+    rich = any(isinstance(block, Media) for block in blocks)
+    return result_as_read(body.get("toolUseId"), blocks, rich=rich, is_error=body.get("status") == "error", state=state)
+
+
+def _with_object(block: Any, path: str, flaws: Flaws) -> Any:
+    """Returns the block; JSON that is no object as its text."""
+    if kind_of(block) != "json" or isinstance(block["json"], dict):
+        return block
+    flaws.add("bad_result", path, "the JSON of a result is no object")
+    value = block["json"]
+    return {"text": value if isinstance(value, str) else json_text(value) or "(empty)"}
+
+
+# -- what the model said --
+
+
+def _assistant(blocks: list[Numbered], origin: tuple[int, int], names: CallNames) -> Entry:
+    answer, apart = AnswerBuilder(names, RULES), _server_calls_apart(blocks)
+    kept = answer.flaws.sound(
+        blocks, lambda raw, path: _flaw(raw, path) or _unusable(raw, path) or (_apart(path) if path in apart else None)
+    )
+    while kept and "reasoningContent" in kept[-1][0]:
+        answer.flaws.add("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message")
+    for raw, path in kept:
+        _say(raw, path, answer)
+    return answer.said(origin)
+
+
+def _unusable(raw: dict[str, Any], path: str) -> Violation | None:
+    thought = _body(_body(raw, "reasoningContent"), "reasoningText")
+    if thought is not None and not thought.get("signature"):
+        return RULES.violation("missing_signature", path, "the reasoning has no signature: it was cut, or is another's")
+    result = _body(raw, "toolResult")
+    if any(kind in raw and _body(raw, kind) is None for kind in ("toolUse", "toolResult", "reasoningContent")):
+        return RULES.violation("not_a_message", path, "the block is no object")
+    if result is not None and not isinstance(result.get("toolUseId"), str):
+        return RULES.violation("not_a_message", path, "the result names no call")
+    return None
+
+
+def _apart(path: str) -> Violation:
+    what = "a call that the service ran itself stands without its result, or a result without its call"
+    return RULES.violation("unanswered_call", path, what)
+
+
+def _say(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
+    use, thought = _body(raw, "toolUse"), _body(_body(raw, "reasoningContent"), "reasoningText")
+    cited = _body(raw, "citationsContent")
+    texts = [piece.get("text") for piece in _list(cited, "content") if isinstance(piece, dict)]
+    match texts:
+        case [str(text)] if cited is not None and cited.get("citations") and text.strip():
+            answer.text(text, {"citations": cited["citations"]})
+            return
+    if use is not None:
+        _call(use, path, answer)
+    elif thought is not None and thought.keys() <= {"text", "signature"} and isinstance(thought.get("text", ""), str):
+        answer.reasoning(thought.get("text", ""), {"signature": thought["signature"]})
+    elif kind_of(raw) == "text" and isinstance(raw["text"], str) and len(raw) == 1:
+        answer.text(raw["text"])
+    else:
+        answer.provider(raw)
+
+
+def _call(use: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
+    state = rest_of(use, "toolUseId", "name", "input") or None
+    kind: CallKind = "server" if _is_server(use) else "function"
+    at = f"{path}.toolUse.input"
+    answer.call(use.get("toolUseId"), use.get("name"), use.get("input"), kind=kind, state=state, object_at=at)
+
+
+def _is_server(use: Mapping[str, Any]) -> bool:
+    return use.get("type") == "server_tool_use"
+
+
+def _server_calls_apart(blocks: list[Numbered]) -> set[str]:
+    """Finds calls that the service ran itself and whose result is missing, and results without a call; their paths."""
+    asked = {_id(use) for raw, _ in blocks if (use := _body(raw, "toolUse")) is not None}
+    answered = {_id(result) for raw, _ in blocks if (result := _body(raw, "toolResult")) is not None}
+    return {
+        path
+        for raw, path in blocks
+        if ((use := _body(raw, "toolUse")) is not None and _is_server(use) and _id(use) not in answered)
+        or ((result := _body(raw, "toolResult")) is not None and _id(result) not in asked)
+    }
+
+
+def _id(body: Mapping[str, Any]) -> str:
+    return str(body.get("toolUseId"))
+
+
+# -- messages out of a turn ------------------------------------------------------------------------------------------
+
+# A turn in, Converse messages out; and prompts.
+
+_RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searchResult"})
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the assistant's message, and one user message with a ``toolResult`` for each call. Empty if the model
+    said nothing."""
+    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
+    blocks = _without_orphans(blocks, answer)
+    if not blocks:
+        return []
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
+    if answer.results:
+        messages.append({"role": "user", "content": [_render_result(result, answer) for result in answer.results]})
+    return messages
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """Renders the message of a prompt; none if it says nothing."""
+    blocks = native_blocks(prompt.blocks)
+    kinds = {kind_of(block) for block in blocks}
+    if "document" in kinds and "text" not in kinds:
+        blocks.append(
+            {"text": "."}
+        )  # "A text block must be included when using documents." (archestra-ai/archestra#4220)
+    return [{"role": prompt.role, "content": blocks}] if blocks else []
+
+
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+    """Renders a result. Of one that was read here only the id may have changed.
+
+    It says by its text alone that the call failed: "This model doesn't support the status field"
+    (strands-agents/harness-sdk#554), which is there for Nova and Claude only, who can do without
+    (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultBlock.html). Nor does every model
+    take an empty one (strands-agents/harness-sdk#2122), or a blank one (NousResearch/hermes-agent#61318).
+    """
+    kept = result.state.get("toolResult") if answer.own_wire and result.state is not None else None
+    if isinstance(kept, dict):
+        return {"toolResult": {**kept, "toolUseId": result.call_id}}
+    content = _native_content(result.native)
+    if not content:
+        text = [Text(result.content if result.content.strip() else "(empty)")]
+        content = native_blocks(result.blocks, own_wire=answer.own_wire) or native_blocks(text)
+    return {"toolResult": {"toolUseId": result.call_id, "content": content}}
+
+
+def _native_content(native: Any) -> list[Any]:
+    """Returns the blocks of what a tool gave in the shape of this wire: a list of blocks, one block, or an object that
+    becomes one."""
+    if isinstance(native, str):
+        return [{"text": native}] if native.strip() else []
+    if isinstance(native, dict):
+        return [native if len(native) == 1 and kind_of(native) in _RESULT_BLOCKS else {"json": native}]
+    return list(native) if isinstance(native, list) else []
+
+
+def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:
+    """Returns the blocks that the API takes back: of the service's own calls those with a result, and no reasoning at
+    the very end. A response that was cut has others."""
+    asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
+    answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
+    kept = [
+        block
+        for block in blocks
+        if ("toolUse" not in block or _is_ours(block, answer) or block["toolUse"]["toolUseId"] in answered)
+        and ("toolResult" not in block or block["toolResult"]["toolUseId"] in asked)
+    ]
+    while kept and "reasoningContent" in kept[-1]:
+        kept.pop()
+    return kept
+
+
+def _is_ours(block: dict[str, Any], answer: Answer) -> bool:
+    return answer.calls[block["toolUse"]["toolUseId"]].kind != "server"
+
+
+def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = answer.state_of(part)
+    if part.kind == "call" and part.call_id is not None:
+        call = answer.calls[part.call_id]
+        if call.kind == "server" and not answer.own_wire:
+            return None
+        body = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]}
+        return {"toolUse": {"toolUseId": call.call_id, **body, **answer.state_of(call)}}
+    if part.kind == "reasoning":
+        # Unsigned, no model takes it back: "User messages cannot contain reasoning content" (can1357/oh-my-pi#9086).
+        signed = {"text": part.text, "signature": state.get("signature")}
+        return {"reasoningContent": {"reasoningText": signed}} if state.get("signature") else None
+    if part.kind == "provider":
+        return dict(state) if state else None
+    if not part.text.strip():
+        return None  # "The text field in the ContentBlock object is blank"
+    if citations := state.get("citations"):
+        return {"citationsContent": {"content": [{"text": part.text}], "citations": citations}}
+    return {"text": part.text}
+
+
+# -- blocks ----------------------------------------------------------------------------------------------------------
+
+# The blocks of a message or a result, in both directions.
+#
+# A block has one key, which says what it is: ``{"text": …}``, ``{"image": {"format": …, "source": {"bytes": …}}}``.
+# Bytes are written as `bytes`, which botocore encodes itself; whoever sends JSON without it encodes them in base64.
+
+_FORMATS: dict[str, dict[str, str]] = {
+    "image": {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"},
+    "document": {
+        "application/pdf": "pdf",
+        "text/csv": "csv",
+        "application/msword": "doc",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+        "application/vnd.ms-excel": "xls",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+        "text/html": "html",
+        "text/plain": "txt",
+        "text/markdown": "md",
+    },
+    "video": {
+        "video/x-matroska": "mkv",
+        "video/quicktime": "mov",
+        "video/mp4": "mp4",
+        "video/webm": "webm",
+        "video/x-flv": "flv",
+        "video/mpeg": "mpeg",
+        "video/x-ms-wmv": "wmv",
+        "video/3gpp": "three_gp",
+    },
+}
+"""By block: MIME types, and what the API calls them."""
+_BLOCKS = {"image": "image", "file": "document", "video": "video"}
+_KINDS = {"image": "image", "document": "file", "video": "video"}
+_TYPES = {block: {name: mime for mime, name in names.items()} for block, names in _FORMATS.items()}
+# "alphanumeric characters, whitespace characters (no more than one in a row), hyphens, parentheses, square brackets":
+# https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html (read 2026-11-21)
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+|\s+")
+
+
+def kind_of(raw: object) -> str:
+    """Returns the key that says what a block is; ``""`` if it is none."""
+    if not isinstance(raw, dict):
+        return ""
+    return next((key for key, value in raw.items() if isinstance(key, str) and value is not None), "")
+
+
+def is_blank(raw: object) -> bool:
+    """Returns whether this is a text block that says nothing."""
+    return kind_of(raw) == "text" and isinstance(raw, dict) and not str(raw["text"]).strip()
+
+
+def read_blocks(content: object) -> tuple[Block, ...]:
+    """Reads the blocks of a message or of a result."""
+    return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+
+
+def read_block(raw: dict[str, Any]) -> Block:
+    """Reads a block. One that no other provider has a word for is opaque."""
+    kind = kind_of(raw)
+    reader = _READERS.get(kind)
+    return (reader(kind, raw) if reader is not None else None) or Opaque(raw)
+
+
+def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
+    """Renders blocks as the API takes them; see `written`."""
+    return written(blocks, own_wire=own_wire, text=lambda text: {"text": text}, media=_media)
+
+
+def _media(media: Media) -> dict[str, Any] | None:
+    kind = _BLOCKS.get(media.kind, "")
+    format_ = _FORMATS.get(kind, {}).get((media.mime_type or "").partition(";")[0])
+    source: dict[str, Any] | None = None
+    if media.data is not None:
+        data = decoded(media.data)
+        source = {"bytes": data} if data else None
+    elif media.url is not None and media.url.startswith("s3://"):
+        source = {"s3Location": {"uri": media.url}}
+    if format_ is None or source is None:
+        return None
+    name = {"name": _NOT_IN_NAMES.sub(" ", media.filename or "").strip()[:200] or "document"}
+    return {kind: {"format": format_, **(name if kind == "document" else {}), "source": source}}
+
+
+# -- reading --
+
+
+def _read_text(_: str, raw: dict[str, Any]) -> Block | None:
+    return Text(text, state=raw) if isinstance(text := raw["text"], str) else None
+
+
+def _read_json(_: str, raw: dict[str, Any]) -> Block | None:
+    text = json_text(raw["json"])
+    return Text(text, state=raw) if text is not None else None
+
+
+def _read_media(kind: str, raw: dict[str, Any]) -> Block | None:
+    body = raw[kind]
+    source = body.get("source") if isinstance(body, dict) else None
+    if not isinstance(source, dict):
+        return None
+    format_, name = body.get("format"), body.get("name")
+    found: dict[str, Any] = {
+        "mime_type": _TYPES[kind].get(format_) if isinstance(format_, str) else None,
+        "filename": name if isinstance(name, str) else None,
+    }
+    location = source.get("s3Location")
+    if isinstance(data := source.get("bytes"), (bytes, str)):
+        found["data"] = encoded(data) if isinstance(data, bytes) else data
+    elif isinstance(location, dict) and isinstance(uri := location.get("uri"), str):
+        found["url"] = uri
+    elif isinstance(text := source.get("text"), str):
+        found["data"] = encoded(text)
+    else:
+        return text_block(read_blocks(source.get("content")), raw)
+    return Media(kind=_KINDS[kind], state=raw, **found)  # type: ignore[arg-type]  # its values are Media's kinds
+
+
+def _read_search_result(kind: str, raw: dict[str, Any]) -> Block | None:
+    return text_block(read_blocks(raw[kind].get("content") if isinstance(raw[kind], dict) else None), raw)
+
+
+_READERS: dict[str, Callable[[str, dict[str, Any]], Block | None]] = {
+    "text": _read_text,
+    "json": _read_json,
+    "image": _read_media,
+    "document": _read_media,
+    "video": _read_media,
+    "searchResult": _read_search_result,
+}
+
+
+# -- a whole answer as a stream --------------------------------------------------------------------------------------
+
+# Rewrites a whole answer of Bedrock's Converse as the events that say the same: each block in one piece.
+
+_BESIDE = ("usage", "metrics", "trace", "performanceConfig", "serviceTier")
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the events of an answer."""
+    output = answer["output"]
+    message = output["message"]
+    content = message.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    beside = {key: answer[key] for key in _BESIDE if key in answer}
+    return [
+        {"messageStart": {**_but(output, "message"), **_but(message, "content")}},
+        *(event for at, block in enumerate(blocks) for event in _block(block, at)),
+        {"messageStop": _but(answer, "output", "ResponseMetadata", *_BESIDE)},
+        *([{"metadata": beside}] if beside else []),
+    ]
+
+
+def _block(block: Mapping[str, Any], at: int) -> Iterator[dict[str, Any]]:
+    use = block.get("toolUse")
+    if isinstance(use, dict):
+        start = {**_but(block, "toolUse"), "toolUse": _but(use, "input")}
+        yield {"contentBlockStart": {"contentBlockIndex": at, "start": start}}
+        yield _delta(at, {"toolUse": {"input": json_text(use.get("input", {})) or ""}})
+    elif isinstance(reasoning := block.get("reasoningContent"), dict):
+        text = reasoning.get("reasoningText")
+        pieces = {**_but(reasoning, "reasoningText"), **text} if isinstance(text, dict) else reasoning
+        for key, value in pieces.items():
+            yield _delta(at, {"reasoningContent": {key: value}})
+        for key, value in _but(block, "reasoningContent").items():
+            yield _delta(at, {key: value})
+    else:
+        for key, value in block.items():
+            yield _delta(at, {key: value})
+    yield {"contentBlockStop": {"contentBlockIndex": at}}
+
+
+def _but(found: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if key not in names}
+
+
+def _delta(at: int, delta: dict[str, Any]) -> dict[str, Any]:
+    return {"contentBlockDelta": {"contentBlockIndex": at, "delta": delta}}

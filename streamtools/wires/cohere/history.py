@@ -1,0 +1,274 @@
+"""Cohere's messages in, entries out: v2's ``messages``, and v1's ``chat_history``.
+
+A plan and thoughts are reasoning, as the decoder leaves them. v1 knows no ids: its results repeat the call, and are
+paired by its name. What the API would refuse is left out, each with a flaw that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ...content import Text
+from ...parts import Part, ToolCall
+from ...schema.names import PLAIN_NAMES
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, entries_by_role, numbered
+from ..openai_chat.history import (
+    calls_of,
+    image_part,
+    native_content,
+    read_call,
+    read_prompt,
+    render_result,
+    result_blocks,
+    returned,
+)
+from ..transcript import Answer, CallResult, Entry, Prompt, Returned, text_of
+from .facts import RULES
+
+__all__ = ["read", "render", "render_prompt", "whole"]
+
+_V1 = {"api": "v1"}
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """Reads messages as entries. What is no message gives none."""
+    return entries_by_role(messages, _READERS)
+
+
+# -- v2 ----------------------------------------------------------------------------------------------------------------
+
+
+def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    flaws, path, call_id = Flaws(RULES), f"messages[{index}]", message.get("tool_call_id")
+    blocks = result_blocks(message, path, flaws)
+    if not isinstance(call_id, str) or not call_id:
+        flaws.add("bad_id", path, "a result without the id of its call")
+    rich = not all(isinstance(block, Text) for block in blocks)
+    return returned(message, index, blocks, flaws, rich=rich, name=None)
+
+
+def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
+    answer, path = AnswerBuilder(names, RULES), f"messages[{index}]"
+    if isinstance(plan := message.get("tool_plan"), str) and plan:
+        answer.reasoning(plan, {"field": "tool_plan"})
+    has_text = _content(message.get("content"), path, answer)
+    for raw, where in _with_ids(calls_of(message, path, answer.flaws), index, answer.flaws):
+        read_call(raw, where, answer)
+    if answer.says_more and has_text:
+        answer.flaws.add("mixed_results", path, "text beside calls: it belongs into tool_plan")
+    if not (answer.says_more or has_text):
+        answer.flaws.add("empty_message", path, "the message has neither text nor calls")
+    citations = message.get("citations")
+    for citation in citations if isinstance(citations, list) else ():
+        answer.provider({"citations": citation})
+    return answer.said((index, index + 1))
+
+
+def _with_ids(calls: list[Numbered], index: int, flaws: Flaws) -> list[Numbered]:
+    """Returns the calls, each with an id: that it may miss one is v1's affair."""
+    found: list[Numbered] = []
+    for number, (raw, where) in enumerate(calls):
+        if isinstance(raw, Mapping) and not (isinstance(raw.get("id"), str) and raw["id"]):
+            flaws.add("bad_id", where, "a call without an id")
+            raw = {**raw, "id": f"call_{index}_{number}"}
+        found.append((raw, where))
+    return found
+
+
+def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
+    """Adds what the content holds. Returns whether any of it is text."""
+    has_text = False
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for raw, where in numbered(blocks, f"{path}.content"):
+        kind = raw.get("type") if isinstance(raw, Mapping) else None
+        said = raw.get(kind) if isinstance(raw, Mapping) and isinstance(kind, str) else None
+        if kind == "thinking" and isinstance(said, str) and said:
+            answer.reasoning(said, {"field": "thinking"})
+        elif kind == "text" and isinstance(said, str) and said.strip():
+            answer.text(said)
+            has_text = True
+        elif isinstance(content, list):
+            answer.flaws.add("empty_message", where, "this is neither text nor thinking, or says nothing")
+    return has_text
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# -- v1 ----------------------------------------------------------------------------------------------------------------
+
+
+def _legacy_prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
+    text = message.get("message")
+    blocks = (Text(text),) if isinstance(text, str) and text else ()
+    role = message["role"]
+    return Prompt(
+        role="user" if role == "USER" else "system", blocks=blocks, origin=(index, index + 1), state={"role": role}
+    )
+
+
+def _legacy_answer(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
+    answer = AnswerBuilder(names, RULES)
+    if isinstance(text := message.get("message"), str) and text:
+        answer.text(text, _V1)
+    for call in _list(message.get("tool_calls")):
+        if isinstance(call, Mapping):
+            answer.call(None, call.get("name"), call.get("parameters"), state=_V1)
+    return answer.said((index, index + 1))
+
+
+def _legacy_results(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    results = tuple(_legacy_result(raw) for raw in _list(message.get("tool_results")) if isinstance(raw, Mapping))
+    return Returned(results=results, origin=(index, index + 1))
+
+
+def _legacy_result(raw: Mapping[str, Any]) -> CallResult:
+    call = raw.get("call")
+    name = call.get("name") if isinstance(call, Mapping) else None
+    texts = (value if isinstance(value, str) else str(value) for value in _outputs(raw))
+    return CallResult(call_id="", content="\n".join(texts), name=name if isinstance(name, str) else None, state=raw)
+
+
+def _outputs(raw: Mapping[str, Any]) -> Iterator[Any]:
+    for output in _list(raw.get("outputs")):
+        if isinstance(output, Mapping):
+            yield from output.values()
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
+    "user": partial(read_prompt, rules=RULES),
+    "system": partial(read_prompt, rules=RULES),
+    "assistant": _assistant,
+    "tool": _result,
+    "USER": _legacy_prompt,
+    "SYSTEM": _legacy_prompt,
+    "CHATBOT": _legacy_answer,
+    "TOOL": _legacy_results,
+}
+
+
+# -- messages out of a turn ------------------------------------------------------------------------------------------
+
+# A turn in, Cohere's messages out: v2's, or v1's for a turn that came over v1; and prompts.
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan
+    or thoughts alone answer nothing."""
+    text = answer.text("text") + answer.text("refusal")
+    if not answer.our_calls and not text.strip():
+        return []
+    return _legacy(answer, text) if _is_legacy(answer) else _current(answer, text)
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """Renders the message of a prompt; none if it says nothing."""
+    state = prompt.state or {}
+    if state.get("role") in ("USER", "SYSTEM"):  # v1's
+        return [{"message": text_of(prompt.blocks), **state}] if prompt.blocks else []
+    content = native_content(prompt.blocks, {"image": image_part})
+    return [{"role": prompt.role, "content": content, **state}] if content else []
+
+
+def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
+    calls = answer.our_calls
+    message: dict[str, Any] = {"role": "assistant"}
+    content = [block for part in answer.parts if (block := _block(part, answer)) is not None]
+    if calls:
+        content = [block for block in content if block["type"] != "text"]  # refused beside calls
+        plan = [said for said in (_plan(answer), text) if said.strip()]
+        if plan:
+            message["tool_plan"] = "\n\n".join(plan)
+        message["tool_calls"] = [{**answer.as_function(call), **answer.state_of(call)} for call in calls]
+    if content:
+        message["content"] = content
+    states = [answer.state_of(part) for part in answer.parts if part.kind == "provider"]
+    if citations := [state["citations"] for state in states if "citations" in state]:
+        message["citations"] = citations
+    return [message, *(render_result(result, answer) for result in answer.results)]
+
+
+def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
+    """Renders entries of ``chat_history``. v1 knows no ids: a result repeats its call."""
+    message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
+    calls = {
+        call.call_id: {"name": PLAIN_NAMES.cleaned(call.name), "parameters": answer.arguments[call.call_id][1]}
+        for call in answer.our_calls
+    }
+    if calls:
+        message["tool_calls"] = list(calls.values())
+    if not answer.results:
+        return [message]
+    results = [
+        {"outputs": [{"output": r.content}], **(r.state or {}), "call": calls[r.call_id]} for r in answer.results
+    ]
+    return [message, {"role": "TOOL", "tool_results": results}]
+
+
+def _is_legacy(answer: Answer) -> bool:
+    """Returns whether the turn came over v1, which its texts and calls know."""
+    pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
+    return any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
+
+
+def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = answer.state_of(part)
+    if part.kind == "text" or part.kind == "refusal":
+        return {"type": "text", "text": part.text} if part.text.strip() else None
+    if part.kind == "reasoning" and state.get("field") == "thinking":
+        return {"type": "thinking", "thinking": part.text}
+    return None
+
+
+def _plan(answer: Answer) -> str:
+    """Returns the plan; another wire's reasoning is none."""
+    return "".join(
+        part.text
+        for part in answer.parts
+        if part.kind == "reasoning" and answer.state_of(part).get("field") == "tool_plan"
+    )
+
+
+# -- a whole answer as a stream --------------------------------------------------------------------------------------
+
+# Rewrites a whole answer of Cohere's as the events that say the same: each part in one piece.
+
+_PARTS = ("content", "tool_plan", "tool_calls", "citations")
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the events of an answer of the API's second version."""
+    message = answer["message"]
+    rest = {key: value for key, value in answer.items() if key not in ("id", "message", "finish_reason", "usage")}
+    end = {"finish_reason": answer["finish_reason"], "usage": answer.get("usage"), **rest}
+    begun = {key: value for key, value in message.items() if key not in _PARTS}
+    return [
+        {"type": "message-start", "id": answer.get("id"), "delta": {"message": {**begun, "content": []}}},
+        *_said(message),
+        {"type": "message-end", "delta": end},
+    ]
+
+
+def _said(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if plan := message.get("tool_plan"):
+        yield {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": plan}}}
+    for at, part in enumerate(_listed(message, "content")):
+        empty = {key: "" if key in ("text", "thinking") else value for key, value in part.items()}
+        text = {key: value for key, value in part.items() if key in ("text", "thinking")}
+        yield {"type": "content-start", "index": at, "delta": {"message": {"content": empty}}}
+        yield {"type": "content-delta", "index": at, "delta": {"message": {"content": text}}}
+        yield {"type": "content-end", "index": at}
+    for at, call in enumerate(_listed(message, "tool_calls")):
+        yield {"type": "tool-call-start", "index": at, "delta": {"message": {"tool_calls": call}}}
+        yield {"type": "tool-call-end", "index": at}
+    for at, citation in enumerate(_listed(message, "citations")):
+        yield {"type": "citation-start", "index": at, "delta": {"message": {"citations": citation}}}
+        yield {"type": "citation-end", "index": at}
+
+
+def _listed(message: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = message.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,0 +1,352 @@
+"""Steps in, entries out: what the user asked, what the model said, what its calls came to.
+
+Steps of the model's that follow one another are one answer. Each goes on whole, with the place where it stands, as the
+decoder leaves it. An input may be a list of contents without steps: those are the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeGuard
+
+from ...content import Block, Media, Opaque, Text
+from ...parts import Part, ToolCall
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, result_as_read
+from ..reading import json_text, rest_of
+from ..transcript import Answer, CallResult, Entry, Prompt, Returned, text_of, written
+from .decoder import CONTENTS, contents_of, name_of
+from .facts import MEDIA, NAMES_IN_HISTORY, RULES, RUNNING, call_kind
+
+__all__ = ["read", "render", "render_prompt", "whole"]
+
+_BLOCKS = MEDIA | {"text"}
+_FROM_URL = str.maketrans("-_", "+/")
+_KINDS: dict[str, Literal["image", "audio", "video", "file"]] = {
+    "image": "image",
+    "audio": "audio",
+    "video": "video",
+    "document": "file",
+}
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """Reads steps as entries. What is no step gives none."""
+    reader = _Reader(messages)
+    for number, step in enumerate(messages):
+        if _is_step(step):
+            reader.take(number, step)
+    reader.end()
+    return reader.entries
+
+
+class _Reader:
+    def __init__(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        self.entries: list[Entry] = []
+        self._names = CallNames()
+        self._steps = steps
+        self._run: list[int] = []  # the places of the steps of the model's that are being collected
+        self._searches = {str(step.get("id")) for step in steps if _is_step(step) and _is_search_of_ours(step)}
+
+    def take(self, number: int, step: Mapping[str, Any]) -> None:
+        """Takes the next step."""
+        type_ = step["type"]
+        if type_ == "user_input" or type_ in _BLOCKS:
+            self.end()
+            self.entries.append(_prompt(step, number))
+        elif type_ == "function_result" or (
+            type_ == "tool_search_result" and str(step.get("call_id")) in self._searches
+        ):
+            self.end()
+            self.entries.append(_returned(step, number))
+        else:
+            if self._run and self._run[-1] != number - 1:
+                self.end()  # what stands between is no step
+            self._run.append(number)
+
+    def end(self) -> None:
+        """Ends the answer that is being collected."""
+        if not self._run:
+            return
+        answer = AnswerBuilder(self._names, RULES)
+        for number in self._run:
+            _say(self._steps[number], number - self._run[0], f"input[{number}]", answer)
+        self.entries.append(answer.said((self._run[0], self._run[-1] + 1)))
+        self._run = []
+
+
+def _is_step(step: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(step, Mapping) and isinstance(type_ := step.get("type"), str) and type_ != ""
+
+
+def _is_search_of_ours(step: Mapping[str, Any]) -> bool:
+    return step["type"] == "tool_search_call" and call_kind("tool_search_call", step) == "function"
+
+
+# -- what was asked, and what calls came to --
+
+
+def _prompt(step: Mapping[str, Any], place: int) -> Prompt:
+    if step["type"] != "user_input":
+        return Prompt(role="user", blocks=(_read_block(dict(step)),), origin=(place, place + 1))
+    flaws, content = Flaws(RULES), step.get("content")
+    if isinstance(content, list) and any(not _is_step(raw) for raw in content):
+        flaws.add("not_a_message", f"input[{place}]", "something in the step is no content, which has a type")
+    beside = rest_of(step, "type", "content") or None
+    blocks = _read_blocks(content)
+    return Prompt(role="user", blocks=blocks, origin=(place, place + 1), state=beside, flaws=tuple(flaws.found))
+
+
+def _returned(step: Mapping[str, Any], place: int) -> Returned:
+    flaws, path = Flaws(RULES), f"input[{place}]"
+    if not isinstance(step.get("call_id"), str) or not step["call_id"]:
+        flaws.add("missing_field", f"{path}.call_id", "the result does not say which call it answers")
+    result = step.get("result")
+    if not isinstance(result, (str, list)) and step["type"] == "function_result":
+        flaws.add("bad_result", path, "the result is neither a text nor a list of contents", "")
+    found = _result(step, sound=not flaws.found)
+    return Returned(results=(found,), origin=(place, place + 1), flaws=tuple(flaws.found))
+
+
+def _result(step: Mapping[str, Any], *, sound: bool) -> CallResult:
+    result = step.get("result")
+    blocks = _read_blocks(result)
+    is_told = isinstance(result, str) or (isinstance(result, list) and all(_is_told(raw) for raw in result))
+    if not is_told:
+        blocks = (Text("" if result is None else json_text(result) or ""),)
+    return result_as_read(
+        step.get("call_id"),
+        blocks,
+        rich=any(isinstance(block, Media) for block in blocks),
+        name=step.get("name"),
+        is_error=step.get("is_error") is True,
+        state=step if sound else None,
+    )
+
+
+def _is_told(raw: object) -> bool:
+    return _is_step(raw) and raw["type"] in _BLOCKS
+
+
+def _read_blocks(content: object) -> tuple[Block, ...]:
+    """Reads contents. A text that stands for a list of one has no state."""
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(_read_block(raw) for raw in content if _is_step(raw)) if isinstance(content, list) else ()
+
+
+def _read_block(raw: Mapping[str, Any]) -> Block:
+    """Reads a content as a block. What no other provider has a word for is opaque."""
+    type_, mime, data, uri = raw["type"], raw.get("mime_type"), raw.get("data"), raw.get("uri")
+    if type_ == "text" and isinstance(text := raw.get("text"), str):
+        return Text(text, state=raw)
+    said: dict[str, Any] = {"mime_type": mime if isinstance(mime, str) else None, "state": raw}
+    if type_ in _KINDS and isinstance(data, str):
+        # base64 for URLs is what the SDK writes; nobody else takes it
+        return Media(kind=_KINDS[type_], data=data.translate(_FROM_URL), **said)
+    if type_ in _KINDS and isinstance(uri, str):
+        return Media(kind=_KINDS[type_], url=uri, **said)
+    return Opaque(raw)
+
+
+# -- what the model said --
+
+
+def _say(step: Mapping[str, Any], place: int, path: str, answer: AnswerBuilder) -> None:
+    type_ = step["type"]
+    kind = call_kind(type_, step)
+    state = {"index": place, "step": step}
+    if kind == "function":
+        arguments = {} if step.get("arguments") is None else step["arguments"]
+        kept = {"index": place, "step": rest_of(step, "arguments")}
+        answer.call(step.get("id"), name_of(step), arguments, state=kept, object_at=f"{path}.arguments")
+    elif kind == "server":
+        given = step.get("arguments")
+        arguments = given if isinstance(given, Mapping) else {}  # the step itself goes back as it came
+        answer.call(step.get("id"), name_of(step), arguments, kind=kind, state=state)
+    elif type_ == "model_output" and not (step.get("content") or step.get("error")):
+        answer.flaws.add("empty_message", path, "the output is empty", "")
+    elif type_ in CONTENTS:
+        _say_contents(step, state, answer)
+    else:
+        answer.provider(state)
+
+
+def _say_contents(step: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
+    """Says the texts of a step, and what stands between them; the step goes with the last of them, if that is one."""
+    tell = answer.reasoning if step["type"] == "thought" else answer.text
+    contents = contents_of(step)
+    texts: list[Block] = []
+    for raw in contents:
+        if _is_step(raw) and isinstance(block := _read_block(raw), Text):
+            texts.append(block)
+        else:
+            if texts:
+                tell(_joined(texts), {"index": state["index"]})
+            texts = []
+            answer.provider({"index": state["index"], "content": raw})
+    if texts or not contents:
+        tell(_joined(texts), state)
+    else:
+        answer.provider(state)
+
+
+def _joined(texts: list[Block]) -> str:
+    return "".join(text_of([text]) for text in texts)
+
+
+# -- messages out of a turn ------------------------------------------------------------------------------------------
+
+# A turn in, steps for the next request's input out; and prompts.
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the turn's steps, and a step for the result of each call. Empty if the model said nothing."""
+    steps = _own_steps(answer) if answer.own_wire else _projected(answer)
+    return steps + [_render_result(result, answer) for result in answer.results if _stands(result, answer)]
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """Renders the step of a prompt; none if it says nothing, or is a system prompt, which stands beside the input."""
+    content = _native_blocks(prompt.blocks) if prompt.role == "user" else []
+    return [{**(prompt.state or {}), "type": "user_input", "content": content}] if content else []
+
+
+def _own_steps(answer: Answer) -> list[dict[str, Any]]:
+    """Returns the steps as they came, in their places."""
+    placed: list[tuple[int, dict[str, Any]]] = []
+    for part in answer.parts:
+        call = answer.calls[part.call_id] if part.call_id is not None else None
+        state = (call.provider_state if call is not None else part.provider_state) or {}
+        step = _step_of_call(call, answer) if call is not None else state.get("step")
+        if step and (step.get("type") != "model_output" or step.get("content") or step.get("error")):
+            placed.append((state.get("index", len(placed)), step))
+    return [step for _, step in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _step_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
+    """Returns the step of a call; None for one that the provider runs itself, if it was cut or is another provider's,
+    and for one that was unsaid."""
+    state = answer.state_of(call)
+    kept: Mapping[str, Any] = state.get("step") or {}
+    if call.kind == "server":
+        return dict(kept) or None
+    if state.get("unsaid"):
+        return None
+    named = {} if kept.get("type") == "tool_search_call" else {"name": NAMES_IN_HISTORY.cleaned(call.name)}
+    head = {"type": "function_call", **kept, "id": call.call_id}
+    return head | named | {"arguments": answer.arguments[call.call_id][1]}
+
+
+def _projected(answer: Answer) -> list[dict[str, Any]]:
+    """Renders what another wire's model said: its texts as one output, and the calls that were ours to run."""
+    steps: list[dict[str, Any]] = []
+    for part in answer.parts:
+        if part.kind == "call" and part.call_id is not None:
+            call = _step_of_call(answer.calls[part.call_id], answer)
+            steps += [call] if call is not None else []
+        elif (content := _content(part)) is not None:
+            if not steps or steps[-1]["type"] != "model_output":
+                steps.append({"type": "model_output", "content": []})
+            steps[-1]["content"].append(content)
+    return steps
+
+
+def _content(part: Part) -> dict[str, Any] | None:
+    is_said = part.kind in ("text", "refusal") and part.text.strip()
+    return {"type": "text", "text": part.text} if is_said else None
+
+
+def _stands(result: CallResult, answer: Answer) -> bool:
+    return not answer.state_of(answer.calls[result.call_id]).get("unsaid")
+
+
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+    """Renders a result. Of one that was read here only the id and the name may have changed."""
+    call = answer.calls[result.call_id]
+    kept: Mapping[str, Any] = answer.state_of(call).get("step") or {}
+    if kept.get("type") == "tool_search_call":
+        found = result.native if isinstance(result.native, list) and not result.is_error else []
+        own = result.state if answer.own_wire and result.state is not None else {"result": found}
+        return {"type": "tool_search_result", **own, "call_id": result.call_id}
+    named = {"call_id": result.call_id, "name": NAMES_IN_HISTORY.cleaned(call.name)}
+    if answer.own_wire and result.state is not None:
+        return {**result.state, **named}
+    error = {"is_error": True} if result.is_error else {}
+    return {"type": "function_result", **named, "result": _told(result, own_wire=answer.own_wire), **error}
+
+
+def _told(result: CallResult, *, own_wire: bool) -> Any:
+    """Returns a text, or a list of contents; an object is refused by the API, so that it goes as JSON text
+    (zenml-io/kitaru#377)."""
+    if result.native is not None:
+        return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
+    if not any(isinstance(block, Media) for block in result.blocks):
+        return result.content
+    return _native_blocks(result.blocks, own_wire=own_wire)
+
+
+def _native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
+    """Renders blocks as contents; see `written`."""
+    return written(blocks, own_wire=own_wire, text=lambda text: {"type": "text", "text": text}, media=_media)
+
+
+def _media(media: Media) -> dict[str, Any] | None:
+    """Renders an image, a sound, a film or a document; None if its type is not known, or it is another provider's."""
+    type_ = "document" if media.kind == "file" else media.kind
+    if media.mime_type is None or type_ not in MEDIA:
+        return None
+    if media.data is not None:
+        return {"type": type_, "mime_type": media.mime_type, "data": media.data}
+    return {"type": type_, "mime_type": media.mime_type, "uri": media.url} if media.url is not None else None
+
+
+# -- a whole answer as a stream --------------------------------------------------------------------------------------
+
+# Rewrites a whole interaction as the events that say the same: each step in one piece.
+#
+# One in the background that is still queued or in progress has no end: neither has the stream, nor any call in it.
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the events of an interaction."""
+    told = {key: value for key, value in answer.items() if key != "steps"}
+    begun = {key: told[key] for key in ("id", "object", "model") if key in told}
+    goes_on = answer["status"] in RUNNING
+    last = "interaction.status_update" if goes_on else "interaction.completed"
+    said = [step for step in answer["steps"] if isinstance(step, dict) and step.get("type") != "user_input"]
+    return [
+        {"event_type": "interaction.created", "interaction": {**begun, "status": "in_progress"}},
+        *(event for at, step in enumerate(said) for event in _step(step, at, goes_on=goes_on)),
+        {"event_type": last, "interaction": told},
+    ]
+
+
+def _step(step: Mapping[str, Any], at: int, *, goes_on: bool) -> Iterator[dict[str, Any]]:
+    deltas = list(_deltas(step))
+    taken = ("content", "summary", "signature", "arguments") if deltas else ()
+    begun = {key: value for key, value in step.items() if key not in taken}
+    yield {"event_type": "step.start", "index": at, "step": begun}
+    for delta in deltas:
+        yield {"event_type": "step.delta", "index": at, "delta": delta}
+    is_ours = call_kind(str(step.get("type")), step) == "function"
+    if not (goes_on and is_ours):  # a call that ended would run now, and again in the whole interaction
+        yield {"event_type": "step.stop", "index": at}
+
+
+def _deltas(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the deltas of a step; none of one that comes whole in a stream, too."""
+    type_ = step.get("type")
+    if type_ == "function_call":
+        yield {"type": "arguments_delta", "arguments": json_text(step.get("arguments") or {}) or ""}
+    elif type_ == "model_output":
+        yield from _listed(step, "content")
+    elif type_ == "thought":
+        for content in _listed(step, "summary"):
+            yield {"type": "thought_summary", "content": content}
+        if isinstance(step.get("signature"), str):
+            yield {"type": "thought_signature", "signature": step["signature"]}
+
+
+def _listed(step: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = step.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
