@@ -206,7 +206,7 @@ async def test_a_pipeline_reads_a_script_and_closes_it() -> None:
 async def test_a_pipeline_that_is_left_closes_the_source_where_it_stands() -> None:
     gate = anyio.Event()
     source = ScriptedSource([*chat(["Hel"], finish=None), gate, b"never"])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(source) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
@@ -274,7 +274,7 @@ async def test_a_fake_tool_may_answer_by_what_it_is_asked() -> None:
 async def test_a_fake_tool_waits_at_its_gates() -> None:
     gate = anyio.Event()
     fake = FakeTool("wait", results=[gate, "done"])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             results: list[Any] = []
 

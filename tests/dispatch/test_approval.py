@@ -44,7 +44,7 @@ def content(events: Pipeline, call_id: str) -> str:
 
 async def test_a_call_runs_once_it_is_approved_and_is_told_of_from_request_to_observation() -> None:
     told: list[Event] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A]) as events:
             async for event in events:
                 if getattr(event, "call_id", None) == "a":
@@ -80,7 +80,7 @@ async def test_a_call_is_validated_before_anybody_is_asked() -> None:
 
 
 async def test_calls_that_need_none_run_meanwhile_and_a_loop_ends_when_only_approvals_are_left() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, LOOK, PAY_B]) as events:
             seen = [event async for event in events]
             assert (ran, outcomes(events), events.resting) == (["look z"], {"l": "ok"}, True)
@@ -101,7 +101,7 @@ async def test_calls_that_need_none_run_meanwhile_and_a_loop_ends_when_only_appr
 
 
 async def test_what_nobody_has_decided_is_skipped_when_the_block_is_left_and_says_so() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, LOOK]) as events:
             _ = [event async for event in events]
     assert (ran, outcomes(events)) == (["look z"], {"l": "ok", "a": "skipped"})
@@ -184,7 +184,7 @@ MAIL = ("m", "read_mail", '{"folder": "in"}')
 
 
 async def test_a_call_without_effect_is_asked_about_and_may_run_while_the_stream_goes_on() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(hanging(anthropic(calls=[MAIL], stop=None)), tools=[read_mail]) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -198,7 +198,7 @@ async def test_a_call_without_effect_is_asked_about_and_may_run_while_the_stream
 @pytest.mark.parametrize("stop", ["max_tokens", None])
 async def test_what_waits_for_an_approval_is_skipped_when_its_turn_ends_badly(stop: str | None) -> None:
     body = anthropic(calls=[MAIL], stop=stop)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(body), tools=[read_mail]) as events:
             with suppress(TruncatedStream):
                 _ = [event async for event in events]
@@ -267,7 +267,7 @@ async def test_an_approver_is_asked_about_each_call_and_the_loop_waits_for_it() 
         answer.set()  # the second is decided before the first
         return Deny("not this one")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, PAY_B], approve=approve) as events:
             seen = [event async for event in events]
     assert [event.call_id for event in seen if isinstance(event, ApprovalResolved)] == ["b", "a"]
@@ -280,7 +280,7 @@ async def test_an_approver_is_asked_about_each_call_and_the_loop_waits_for_it() 
     [(True, "ok"), (False, "denied"), ("no", "denied"), (None, "skipped"), (1, "denied"), ("", "denied")],
 )
 async def test_an_approver_answers_by_true_false_a_reason_or_none(verdict: Any, outcome: str) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A], approve=lambda request: verdict) as events:
             _ = [event async for event in events]
             assert events.resting is (verdict is None)
@@ -328,7 +328,7 @@ async def test_whoever_is_first_decides_and_an_approver_that_still_thinks_is_can
             raise
         return False
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, PAY_B], approve=approve) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -348,7 +348,7 @@ async def test_leaving_while_an_approver_thinks_runs_nothing() -> None:
         await anyio.sleep_forever()
         return True
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A], approve=approve) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -382,7 +382,7 @@ async def test_a_call_that_waits_for_a_person_holds_up_no_other_one() -> None:
         return "read"
 
     calls = [("w", "write", '{"path": "p"}'), ("r", "read", '{"path": "p"}')]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block(calls, tools=[write, read], pool=shared) as events:
             _ = [event async for event in events]
             assert (ran, shared.waiting, shared.running) == (["read"], 0, 0)
@@ -401,7 +401,7 @@ async def test_an_approved_call_waits_for_its_place_like_any_other() -> None:
         await release.wait()
         return "done"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, ("e", "alone", "{}")], tools=[pay, alone]) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -412,7 +412,7 @@ async def test_an_approved_call_waits_for_its_place_like_any_other() -> None:
 
 
 async def test_run_by_hand_a_call_is_asked_about_when_somebody_wants_it_to_run() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, PAY_B], start="manual") as events:
             _ = [event async for event in events]
             seen: list[Observation] = []
@@ -440,7 +440,7 @@ async def test_nobody_is_asked_again_and_again_about_the_same_call() -> None:
 
 async def test_each_of_many_approved_calls_runs_exactly_once_in_whatever_order_they_are_approved() -> None:
     calls = [(f"c{n}", "pay", f'{{"to": "{n}"}}') for n in range(12)]
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=calls)), tools=[pay]) as events:
             _ = [event async for event in events]
             for n in (7, 3, 11, 0, 5, 9, 1, 2, 10, 4, 8, 6):
@@ -463,7 +463,7 @@ async def test_a_tool_by_itself_does_not_run_a_call_that_needs_an_approval_unles
 
 
 async def test_a_pipeline_that_is_opened_in_a_group_takes_approvals_as_well() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             events = block([PAY_A, PAY_B]).open(tasks)
             _ = [event async for event in events]

@@ -96,7 +96,7 @@ async def test_a_turn_that_was_suspended_is_in_the_history_what_it_would_have_be
         run = Trajectory(run_id="r", observers=())  # ids that are made up are made of it
         return pipeline(stream(body), tools=[pay, look], wire=wire, trajectory=run, **options)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with block(approve=verdict) as at_once:
             _ = [event async for event in at_once]
         wanted = [user, *at_once.turn.messages(target)]
@@ -139,7 +139,7 @@ async def test_a_run_of_any_wire_is_gone_on_with_where_it_was_suspended(wire: st
 
     user = NATIVE[wire].user("Pay them.")
     exports = export_all([pay, look], wire)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with agent_loop(model, [user], tools=exports, wire=wire) as run:
             await run.finish()
         assert run.suspended is not None
@@ -228,7 +228,7 @@ async def test_a_call_in_a_models_text_is_asked_about_suspended_and_resumed(adap
     if not isinstance(adapter, OpenAIStructuredAdapter):
         payload = json.dumps({"tool": "pay", "arguments": {"to": "x"}})
     body = chat([payload], finish="stop")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         _ = adapter.format_request([pay], [])
         async with pipeline(stream(body), tools=[pay], stages=adapter.stages()) as events:
             (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
@@ -274,7 +274,7 @@ async def test_a_response_ends_when_only_approvals_are_left_and_says_whom_it_wai
     async def after(run: Any) -> None:
         kept.append(run.suspended)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await EventStreamResponse(events, after=after)({"type": "http"}, client.receive, client.send)
     assert client.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
     assert kept[0] is not None
@@ -297,7 +297,7 @@ async def test_a_branch_sees_what_is_asked_and_decided_and_ends_with_the_block()
 
     observed = anyio.Event()
     events = pipeline(stream(anthropic(calls=[("a", "pay", '{"to": "x"}')])), tools=[pay])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks, events:
             tasks.start_soon(watch, events.branch())
             _ = [event async for event in events]  # which may come to rest before the branch has decided
@@ -315,7 +315,7 @@ async def test_resting_pipelines_hold_no_place_of_a_shared_dispatcher() -> None:
     def block() -> Pipeline:
         return pipeline(stream(body), tools=[pay], pool=shared)
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block() as first, block() as second:
             _ = [event async for event in first]
             _ = [event async for event in second]
@@ -369,7 +369,7 @@ async def test_one_failure_cancels_calls_of_every_kind_and_no_other_pipelines(ma
     tools: list[Any] = [progress, fail, alone, keyed, pay]
     options: dict[str, Any] = {"start": dispatch, "on_tool_error": "cancel"}
     unrelated = make(calls=[("o", "pay", '{"to": "other"}')])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with (
             pipeline(stream(unrelated), tools=tools, pool=shared) as other,
             pipeline(stream(make(calls=calls)), tools=tools, pool=shared, **options) as events,
@@ -391,7 +391,7 @@ async def test_one_failure_cancels_calls_of_every_kind_and_no_other_pipelines(ma
 async def test_an_approved_call_that_fails_cancels_those_that_still_wait_for_a_word() -> None:
     broken = tool(needs_approval=True, name="broken")(fail.fn)
     calls = [("f", "broken", "{}"), ("a", "pay", '{"to": "x"}')]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=calls)), tools=[broken, pay], on_tool_error="cancel") as events:
             _ = [event async for event in events]
             events.approve("f")
@@ -410,7 +410,7 @@ async def test_an_approver_that_still_thinks_is_cancelled_when_a_sibling_fails()
 
     broken = tool(needs_approval=True, name="broken")(fail.fn)
     calls = [("a", "pay", '{"to": "x"}'), ("f", "broken", "{}")]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(
             stream(chat(calls=calls)), tools=[broken, pay], on_tool_error="cancel", approve=approve
         ) as events:
@@ -444,7 +444,7 @@ async def test_a_thread_goes_on_and_is_told_of_when_a_sibling_fails() -> None:
     def block_thread() -> str:
         """Block a thread."""
         anyio.from_thread.run_sync(begun.set, token=loop)
-        release.wait(5)
+        release.wait(45)
         return "late"
 
     @tool(effect="pure")
@@ -455,7 +455,7 @@ async def test_a_thread_goes_on_and_is_told_of_when_a_sibling_fails() -> None:
 
     calls = [("t", "block_thread", "{}"), ("f", "fail_then", "{}")]
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with pipeline(
                 stream(chat(calls=calls)), tools=[block_thread, fail_then], on_tool_error="cancel"
             ) as events:
@@ -474,7 +474,7 @@ async def test_a_failure_that_is_tried_again_cancels_nobody() -> None:
             raise KeyError("no such thing")
         return "done"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         calls = [("f", "flaky", "{}"), ("l", "look", '{"at": "z"}')]
         async with pipeline(stream(chat(calls=calls)), tools=[flaky, look], on_tool_error="cancel") as events:
             _ = [event async for event in events]
@@ -494,7 +494,7 @@ async def test_what_is_no_error_comes_out_of_the_block_and_runs_nothing() -> Non
 
     calls = [("a", "pay", '{"to": "x"}'), ("b", "pay", '{"to": "y"}')]
     events = pipeline(stream(chat(calls=calls)), tools=[pay], approve=approve)
-    with anyio.fail_after(5), pytest.raises(BaseException) as caught:
+    with anyio.fail_after(30), pytest.raises(BaseException) as caught:
         async with events:
             _ = [event async for event in events]
     assert isinstance(caught.value, _Fatal) or caught.group_contains(_Fatal)
@@ -511,7 +511,7 @@ async def test_an_opened_pipeline_that_is_dropped_at_rest_is_closed() -> None:
             del events
             gc.collect()
 
-    with anyio.fail_after(5), pytest.warns(ResourceWarning, match="were dropped and not closed"):
+    with anyio.fail_after(30), pytest.warns(ResourceWarning, match="were dropped and not closed"):
         await drop()
     assert ran == []
 
@@ -553,7 +553,7 @@ async def test_resumed_and_cancelled_in_any_round_each_call_runs_once_at_most_an
         ran.clear()
         found.clear()
         store, done = MemoryStore(), False
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
 
                 async def kill(group: Any, rounds: int) -> None:

@@ -60,7 +60,7 @@ async def resumed(suspended: Suspended, **options: Any) -> Pipeline:
     options.setdefault("tools", [pay, look])
     options.setdefault("store", MemoryStore())
     options["decisions"] = decisions_on(suspended, options.get("decisions", {}))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with resume(suspended, **options) as events:
             _ = [event async for event in events]
     return events
@@ -91,7 +91,7 @@ class BreaksWhenGivenUp:
 
 async def test_an_approver_that_breaks_while_it_is_given_up_does_not_break_the_pipeline() -> None:
     approve = BreaksWhenGivenUp()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A], approve=approve) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -109,7 +109,7 @@ async def test_an_approver_may_decide_through_the_pipeline_as_well(verdict: bool
         await anyio.lowlevel.checkpoint()
         return verdict
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A], approve=approve) as events:
             found.append(events)
             seen = [event async for event in events]
@@ -124,7 +124,7 @@ async def test_an_approver_may_close_the_pipeline() -> None:
         await found[0].aclose()
         return True
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, PAY_B], approve=approve) as events:
             found.append(events)
             _ = [event async for event in events]
@@ -158,7 +158,7 @@ async def test_nobody_is_asked_about_a_call_that_an_observer_has_decided(approve
         return not approved
 
     observer = Decides(approved=approved)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A], approve=approve, observers=[observer]) as events:
             observer.events = events
             _ = [event async for event in events]
@@ -177,7 +177,7 @@ async def test_a_call_that_an_observer_has_approved_can_be_cancelled() -> None:
         return "never"
 
     observer = Decides(approved=True)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block(
             [("w", "wait", "{}")], tools=[wait], approve=lambda request: None, observers=[observer]
         ) as events:
@@ -192,7 +192,7 @@ async def test_a_call_that_an_observer_has_approved_can_be_cancelled() -> None:
 async def test_a_word_from_a_thread_is_refused_and_spoils_nothing() -> None:
     refused: list[BaseException] = []
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A]) as events:
             (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
 
@@ -215,7 +215,7 @@ async def test_a_word_from_a_thread_is_refused_and_spoils_nothing() -> None:
 
 
 async def test_what_is_suspended_can_be_decided_within_the_block_as_it_is() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, PAY_B]) as events:
             _ = [event async for event in events]
             assert events.suspended is not None
@@ -230,7 +230,7 @@ async def test_what_is_suspended_can_be_decided_within_the_block_as_it_is() -> N
 
 async def test_leaving_while_an_approver_breaks_leaves_no_error_and_runs_nothing() -> None:
     approve = BreaksWhenGivenUp()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A], approve=approve) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -243,7 +243,7 @@ async def test_leaving_while_an_approver_breaks_leaves_no_error_and_runs_nothing
 async def test_of_many_that_approve_at_once_one_does() -> None:
     said: list[bool] = []
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A]) as events:
             (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
 
@@ -275,7 +275,7 @@ async def test_a_request_is_answered_in_the_step_that_its_call_is_resumed_in() -
     async with block([PAY_A], trajectory=run) as events:
         (request,) = [event async for event in events if isinstance(event, ApprovalRequested)]
     assert events.suspended is not None
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with resume(events.suspended, tools=[pay], store=MemoryStore(), trajectory=run) as later:
             _ = [event async for event in later]
             assert later.approve(request)
@@ -321,7 +321,7 @@ async def test_nothing_is_run_by_hand_once_a_sibling_has_failed_and_cancelled_th
 
     calls = [("f", "fail", "{}"), LOOK, PAY_A]
     seen: list[Observation] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block(calls, tools=[fail, look, pay], start="manual", on_tool_error="cancel") as events:
             _ = [event async for event in events]
             await events.run_call("f")
@@ -355,7 +355,7 @@ async def test_nothing_is_run_by_hand_while_the_pipeline_is_being_closed() -> No
         await closing.wait()
         await events.run_call("l")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([("s", "slow", "{}"), LOOK], tools=[slow, look], start="manual") as events:
             _ = [event async for event in events]
             async with anyio.create_task_group() as tasks:
@@ -406,7 +406,7 @@ async def test_nor_when_they_are_many_numbers(text: str) -> None:
     ],
 )
 async def test_what_would_have_run_at_once_is_what_runs_when_it_is_resumed(arguments: str) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([("a", "pay", arguments)], approve=lambda _: True) as events:
             _ = [event async for event in events]
     at_once, ran[:] = list(ran), []
@@ -463,7 +463,7 @@ async def test_a_resumed_call_does_not_count_as_a_repetition_of_itself() -> None
 async def test_the_numbering_of_a_run_goes_on_without_a_gap_or_a_number_twice(inside: bool) -> None:
     cursor = Cursor()
     run = Trajectory(run_id="r", observers=[cursor])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with block([PAY_A, LOOK, PAY_B], trajectory=run) as events:
             _ = [event async for event in events]
             kept = events.suspended
@@ -541,7 +541,7 @@ async def test_a_run_may_be_left_in_a_scope_that_is_cancelled() -> None:
             scope.cancel()
     assert (scope.cancelled_caught, outer.cancel_called) == (True, False)
     assert run.outcome == "suspended"
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await anyio.lowlevel.checkpoint()
 
 
@@ -560,7 +560,7 @@ async def test_ids_that_are_made_up_differ_in_all_steps_of_a_run_also_behind_a_r
         return stream(bodies.pop(0))
 
     options: dict[str, Any] = {"tools": [pay], "wire": OLLAMA, "store": MemoryStore()}
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with agent_loop(model, ASKED, trajectory=Trajectory(run_id="r", observers=()), **options) as run:
             await run.finish()
         assert run.suspended is not None

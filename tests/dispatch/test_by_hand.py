@@ -43,7 +43,7 @@ def outcomes(events: Pipeline) -> list[str]:
 
 
 async def test_nothing_starts_by_itself_and_what_nobody_ran_is_skipped_and_says_so() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with manual(stream(chat(calls=CALLS))) as events:
             seen = [event async for event in events]
             assert not any(isinstance(event, (ToolStarted, Observation)) for event in seen)
@@ -53,7 +53,7 @@ async def test_nothing_starts_by_itself_and_what_nobody_ran_is_skipped_and_says_
 
 async def test_a_call_that_is_run_in_the_loop_is_observed_there_and_the_step_ends_when_all_have_run() -> None:
     seen: list[Event] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with manual(stream(chat(calls=CALLS))) as events:
             async for event in events:
                 seen.append(event)
@@ -68,7 +68,7 @@ async def test_a_call_that_is_run_in_the_loop_is_observed_there_and_the_step_end
 
 
 async def test_calls_may_be_run_after_the_loop_in_any_order_and_the_next_loop_tells_the_rest() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with manual(stream(chat(calls=CALLS))) as events:
             _ = [event async for event in events]
             assert (await events.run_call("c2")).value == 2
@@ -80,7 +80,7 @@ async def test_calls_may_be_run_after_the_loop_in_any_order_and_the_next_loop_te
 
 async def test_calls_may_be_run_by_another_task_while_one_iterates() -> None:
     seen: list[Event] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with manual(hanging(anthropic(calls=CALLS, stop=None))) as events, anyio.create_task_group() as group:
 
             async def run_it(call_id: str) -> None:
@@ -139,7 +139,7 @@ async def test_leaving_the_block_cancels_what_runs_and_skips_what_does_not() -> 
 
     waited: list[str] = []
     left: list[Pipeline] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             body = stream(chat(calls=[("a", "stay", "{}"), ("b", "stay", "{}")]))
             async with pipeline(body, tools=[stay], start="manual") as events:
@@ -155,7 +155,7 @@ async def test_leaving_the_block_cancels_what_runs_and_skips_what_does_not() -> 
 
 
 async def test_a_stream_that_fails_is_raised_and_skips_what_waits() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with manual(stream(anthropic(calls=CALLS[:2], stop=None), then=OSError("lost"))) as events:
             with pytest.raises(OSError, match="lost"):
                 _ = [event async for event in events]
@@ -163,7 +163,7 @@ async def test_a_stream_that_fails_is_raised_and_skips_what_waits() -> None:
 
 
 async def test_aclose_ends_a_pipeline_whose_calls_nobody_runs() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with manual(stream(chat(calls=CALLS))) as events:
             _ = [event async for event in events]
             await events.aclose()
@@ -171,7 +171,7 @@ async def test_aclose_ends_a_pipeline_whose_calls_nobody_runs() -> None:
 
 
 async def test_a_pipeline_that_was_opened_runs_calls_by_hand_too() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             events = manual(stream(chat(calls=CALLS))).open(group)
             _ = [event async for event in events]

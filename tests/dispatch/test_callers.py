@@ -55,7 +55,7 @@ BODIES = {"anthropic.messages": (messages_body, CODE), "openai.responses": (resp
 
 async def outcome(body: list[Any], wire: str, *allowed: Any) -> tuple[str, str]:
     ran.clear()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(body), tools=[made(*allowed)], wire=wire) as events:
             _ = [event async for event in events]
     (call,), (seen,) = events.turn.calls, events.turn.observations

@@ -533,7 +533,7 @@ async def test_that_a_tool_does_not_know_what_it_has_done_is_for_it_to_say(
 async def test_a_call_that_no_thread_is_left_for_is_not_claimed(store: IdempotencyStore, effects: Effects) -> None:
     let_go = threading.Event()
 
-    @tool(timeout=0.02)
+    @tool(timeout=0.2)
     def hang() -> None:
         """Hang."""
         let_go.wait()

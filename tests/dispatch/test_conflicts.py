@@ -224,7 +224,7 @@ async def test_the_limits_of_a_shared_dispatcher_hold_across_its_pipelines_and_t
             _ = [event async for event in events]
         assert [o.outcome for o in events.turn.observations] == ["ok"] * calls
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(one, "many", 12)
             group.start_soon(one, "few", 3)
@@ -250,7 +250,7 @@ async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_t
         return "done"
 
     calls = [("a", "stay", '{"path": "x"}'), ("b", "stay", '{"path": "x"}'), ("c", "brief", "{}")]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(hanging(anthropic(calls=calls, stop=None)), tools=[stay, brief], pool=shared) as left:
             async for event in left:
                 if isinstance(event, ToolCallValidated) and event.call_id == "c":
@@ -382,7 +382,7 @@ async def test_a_once_call_that_is_held_on_an_open_stream_holds_up_no_other_user
                 if isinstance(event, ToolCallValidated):
                     ready.set()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(first)
             await ready.wait()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def run_to_end(made: Any) -> tuple[list[Any], Pipeline]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=[("a", made.name, "{}")])), tools=[made]) as events:
             seen = [event async for event in events if isinstance(event, (ToolStarted, ToolProgress, Observation))]
     return seen, events
@@ -38,7 +38,7 @@ async def test_what_is_yielded_is_progress_at_once_and_the_result_is_the_result(
         after.append("ran on")
 
     seen: list[Event] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=[("a", "count", "{}")])), tools=[count]) as events:
             async for event in events:
                 seen.append(event)
@@ -116,7 +116,7 @@ async def test_a_generator_is_closed_on_every_path_in_the_tools_own_task(how: st
             tasks.append(anyio.get_current_task().id)
 
     outcome = {"result": "ok", "raises": "failed", "timeout": "timed_out"}.get(how, "cancelled")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         body = anthropic(calls=[("a", "work", "{}")], stop=None)
         async with pipeline(hanging(body), tools=[work]) as events:
             async for event in events:

@@ -86,7 +86,7 @@ async def test_a_consumer_that_keeps_up_gets_every_report() -> None:
             yield n
         yield FinalResult("done")
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         body = anthropic(calls=[("a", "patient", "{}")])
         async with pipeline(stream(body), tools=[patient], limits=Limits(max_waiting_progress=ROOM)) as events:
             kept = [event.value async for event in events if isinstance(event, ToolProgress)]
@@ -111,7 +111,7 @@ async def test_the_reports_of_one_call_are_not_held_up_by_another_call() -> None
         await release.wait()
         return "done"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         body = anthropic(calls=[("a", "stuck", "{}"), ("b", "lively", "{}")])
         async with pipeline(stream(body), tools=[stuck, lively]) as events:
             async for event in events:

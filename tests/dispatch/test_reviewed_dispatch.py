@@ -34,7 +34,7 @@ async def test_a_sync_call_that_was_skipped_does_not_start_although_it_has_just_
     body = anthropic(calls=[("a", "write", "{}")], stop=None)
     for _ in range(40):
         seen: list[Event] = []
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with pipeline(stream(body), tools=[write]) as events:
                 with pytest.raises(TruncatedStream):
                     async for event in events:

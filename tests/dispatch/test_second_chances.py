@@ -82,17 +82,17 @@ async def test_a_sync_attempt_that_was_given_up_reports_nothing_into_the_next() 
     release, finished = threading.Event(), threading.Event()
     cancelled = []
 
-    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.05)
+    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.2)
     def act(ctx: ToolContext) -> str:
         """Hang, then do it."""
         if ctx.attempt == 1:
-            release.wait(10)
+            release.wait(45)
             cancelled.append(ctx.cancelled)
             ctx.progress("late")
             finished.set()
             return "late"
         release.set()
-        finished.wait(10)
+        finished.wait(45)
         return "done"
 
     async with pipeline(stream(chat(calls=[("a", "act", "{}")])), tools=[act]) as events:
@@ -125,7 +125,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_its_retry_is_cancelle
         failed.set()
         raise ConnectionError
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(hanging(anthropic(calls=[("a", "act", "{}")], stop=None)), tools=[act]) as events:
             await failed.wait()
             await anyio.wait_all_tasks_blocked()

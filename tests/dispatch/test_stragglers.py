@@ -51,7 +51,7 @@ async def test_a_tool_that_swallows_its_cancellation_is_told_of_after_the_grace_
     made = stubborn(told, 0.01 if how == "timeout" else None)
     body: Any = anthropic(calls=[("a", "stay", "{}")], stop=None)
     source = stream(body, then=OSError("lost")) if how == "failed" else hanging(body)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(source, tools=[made], limits=LIMITS, observers=[Tells(told)]) as events:
             try:
                 async for event in events:
@@ -103,15 +103,15 @@ async def test_a_call_that_was_approved_is_not_told_of_though_it_runs_for_longer
 async def test_what_a_thread_returns_after_it_was_given_up_is_a_warning_and_no_result() -> None:
     release = threading.Event()
 
-    @tool(effect="pure", timeout=0.02)
+    @tool(effect="pure", timeout=0.2)  # time enough for its thread to begin
     def stay() -> str:
         """Stay."""
-        release.wait(10)
+        release.wait(45)
         return "late"
 
     body = anthropic(calls=[("a", "stay", "{}")], stop=None)
     seen: list[Event] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(hanging(body), tools=[stay]) as events:
             async for event in events:
                 seen.append(event)

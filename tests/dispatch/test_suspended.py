@@ -87,7 +87,7 @@ async def resumed(text: str, store: Any = None, **options: Any) -> Pipeline:
     options.setdefault("tools", TOOLS)
     suspended = Suspended.from_text(text, KEY)
     options["decisions"] = decisions_on(suspended, options.get("decisions", {}))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with resume(suspended, store=store or MemoryStore(), **options) as events:
             _ = [event async for event in events]
     return events
@@ -207,7 +207,7 @@ async def test_decisions_are_taken_and_what_is_not_decided_stays_suspended() -> 
 
 async def test_resumed_calls_are_decided_one_by_one_as_well() -> None:
     suspended = Suspended.from_text(await suspended_text(), KEY)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with resume(suspended, tools=TOOLS, store=MemoryStore()) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
@@ -234,7 +234,7 @@ async def test_the_run_goes_on_with_its_id_its_step_its_numbers_and_the_calls_ke
     first = await left(trajectory=Trajectory(run_id="run", observers=()))
     suspended = first.suspended
     assert suspended is not None
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with resume(
             suspended, tools=TOOLS, store=MemoryStore(), decisions=decisions_on(suspended, {"a": True})
         ) as events:
@@ -258,7 +258,7 @@ async def test_a_call_that_is_resumed_twice_runs_once_and_has_the_same_result() 
 async def test_a_call_that_was_approved_before_it_was_suspended_does_not_run_again(tmp_path: Any) -> None:
     """The state was kept too early: meanwhile the first process had an approval as well."""
     with SqliteStore(tmp_path / "calls.db") as store:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with pipeline(stream(anthropic(calls=CALLS)), tools=TOOLS, store=store) as events:
                 _ = [event async for event in events]
                 assert events.suspended is not None

@@ -102,7 +102,7 @@ async def test_a_function_that_waits_for_a_thread_says_so() -> None:
     @tool(effect="pure")
     def work(n: int) -> str:
         """Work."""
-        gate.wait(10)
+        gate.wait(45)
         return "done"
 
     body = chat(calls=[(f"c{number}", "work", '{"n":1}') for number in range(2)])

@@ -78,7 +78,7 @@ class FakeSession:
 
 async def fetched(*tools: Any, **options: Any) -> FetchedTools:
     """The tools of a server that lists these."""
-    return await fetch_tools(FakeSession(*tools), server="s", **options)
+    return await fetch_tools(FakeSession(*tools), server="s", **{"list_timeout": 300, **options})
 
 
 async def observed(tools: Any, name: str, arguments: str = "{}", **options: Any) -> Observation:

@@ -26,7 +26,7 @@ async def test_a_servers_tool_is_not_called_before_it_is_approved_also_when_it_i
         trust_hints=True,
         needs_approval=lambda definition: not definition.annotations.get("readOnlyHint"),
     )
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(chat(calls=CALLS)), tools=tools) as events:
             _ = [event async for event in events]
             assert [name for name, _ in session.calls] == ["look"]

@@ -281,7 +281,7 @@ async def test_calls_run_side_by_side() -> None:
 
     tools = await fetch_tools(FakeSession(listed("f"), answer=answer), server="s")
     calls = [(f"c{n}", "f", "{}") for n in range(3)]
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream(chat([], calls)), tools=tools) as events:
             async for _ in events:
                 pass

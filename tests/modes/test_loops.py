@@ -65,7 +65,7 @@ def payload(**members: Any) -> Body:
 async def run_turn(
     body: Body, adapter: StreamingAdapter, tools: Sequence[Any] = (get_weather, delete)
 ) -> tuple[list[Event], Any]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(ScriptedSource(body), tools=tools, stages=adapter.stages()) as events:
             return [event async for event in events], events.turn
 

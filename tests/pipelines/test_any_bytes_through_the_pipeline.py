@@ -31,7 +31,7 @@ async def bash(**anything):
 
 async def read(chunks: list[bytes], wire: str | None) -> tuple[Any, list[Any], Exception | None]:
     seen, raised = [], None
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with pipeline(stream(chunks), tools=[bash], wire=wire) as events:
             try:
                 async for event in events:

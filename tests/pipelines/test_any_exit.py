@@ -127,7 +127,7 @@ class Play:
     async def play(self) -> Turn:
         scenario = self.scenario
         events = pipeline(self.source(), wire=scenario.wire, tools=self.tools(), **scenario.options)
-        with anyio.fail_after(10), self.scope:
+        with anyio.fail_after(30), self.scope:
             try:
                 async with events:
                     await self.consume(events)

@@ -25,6 +25,7 @@ from streamtools.pipelines.agent_loop import agent_loop
 pytestmark = pytest.mark.anyio
 
 SOON = 0.03
+IN_TIME = 0.4  # for a test whose stream is read before its time is over, on a busy machine, too
 CHAT = "openai.chat_completions"
 ASKED = [{"role": "user", "content": "Go."}]
 
@@ -52,7 +53,7 @@ TOOLS = [stay, spend, pay]
 NAMES = ("first_chunk_timeout", "step_timeout", "run_timeout")
 
 
-async def expired(block: Pipeline, limit: str) -> list[Event]:
+async def expired(block: Pipeline, limit: str, seconds: float = IN_TIME) -> list[Event]:
     """Read it until its time is over; returns all its events."""
     seen: list[Event] = []
     with anyio.fail_after(20):
@@ -63,7 +64,7 @@ async def expired(block: Pipeline, limit: str) -> list[Event]:
     error = caught.value
     assert isinstance(error, StreamError)
     assert (error.limit, error.kind, limit in str(error)) == (limit, "deadline_exceeded", True)
-    assert error.seconds == SOON
+    assert error.seconds == seconds
     assert type(seen[-1]) is StepEnd, "it is raised after the last event"
     assert [event.seq for event in seen] == list(range(len(seen)))
     assert sum(isinstance(event, StreamEnd) for event in seen) == 1
@@ -86,7 +87,7 @@ async def test_a_source_that_brings_nothing_is_given_up(limit: str) -> None:
             closed.set()
 
     block = pipeline(nothing(), limits=Limits(**{limit: SOON}))
-    seen = await expired(block, limit)
+    seen = await expired(block, limit, SOON)
     assert closed.is_set()
     assert isinstance(block.turn.error, DeadlineExceeded)
     assert isinstance(seen[-1], StepEnd)
@@ -102,7 +103,7 @@ async def test_in_the_middle_of_a_stream_what_runs_is_cancelled_and_what_is_held
     body = anthropic(["Hi"], [("r", "stay", "{}"), ("h", "spend", "{}"), ("a", "pay", "{}"), ("t", "stay", "{}")])
     cut = body[:-3]  # within the last call
     options: dict[str, Any] = {"on_source_error": "drain" if drain else "cancel"}
-    block = pipeline(hanging(cut), tools=TOOLS, limits=Limits(**{limit: SOON}), **options)
+    block = pipeline(hanging(cut), tools=TOOLS, limits=Limits(**{limit: IN_TIME}), **options)
     await expired(block, limit)
     assert outcomes(block) == {"r": "cancelled", "h": "skipped", "a": "skipped", "t": "truncated"}
     assert f"{limit} was over" in block.turn.observations[1].model_content
@@ -116,7 +117,7 @@ async def test_tools_that_run_on_after_the_streams_end_are_cancelled(limit: str)
     block = pipeline(
         stream(chat(calls=[("r", "stay", "{}"), ("s", "spend", "{}")])),
         tools=TOOLS,
-        limits=Limits(**{limit: SOON}),
+        limits=Limits(**{limit: IN_TIME}),
     )
     seen = await expired(block, limit)
     assert outcomes(block) == {"r": "cancelled", "s": "ok"}
@@ -125,7 +126,7 @@ async def test_tools_that_run_on_after_the_streams_end_are_cancelled(limit: str)
 
 
 async def test_a_call_behind_another_is_cancelled_before_it_starts() -> None:
-    limits = Limits(step_timeout=SOON, max_concurrency=1)
+    limits = Limits(step_timeout=IN_TIME, max_concurrency=1)
     block = pipeline(stream(chat(calls=[("r", "stay", "{}"), ("s", "spend", "{}")])), tools=TOOLS, limits=limits)
     await expired(block, "step_timeout")
     assert outcomes(block) == {"r": "cancelled", "s": "cancelled"}
@@ -134,7 +135,7 @@ async def test_a_call_behind_another_is_cancelled_before_it_starts() -> None:
 
 @pytest.mark.parametrize("limit", NAMES[1:])
 async def test_a_pipeline_that_rests_for_an_approval_ends_too(limit: str) -> None:
-    block = pipeline(stream(chat(calls=[("a", "pay", "{}")])), tools=TOOLS, limits=Limits(**{limit: SOON}))
+    block = pipeline(stream(chat(calls=[("a", "pay", "{}")])), tools=TOOLS, limits=Limits(**{limit: IN_TIME}))
     with anyio.fail_after(20):
         async with block as events:
             seen = [event async for event in events]
@@ -154,7 +155,7 @@ async def test_an_approver_who_does_not_answer_is_given_up() -> None:
         return True
 
     block = pipeline(
-        stream(chat(calls=[("a", "pay", "{}")])), tools=TOOLS, approve=never, limits=Limits(step_timeout=SOON)
+        stream(chat(calls=[("a", "pay", "{}")])), tools=TOOLS, approve=never, limits=Limits(step_timeout=IN_TIME)
     )
     await expired(block, "step_timeout")
     assert outcomes(block) == {"a": "skipped"}
@@ -175,11 +176,11 @@ async def test_whatever_has_come_is_a_first_chunk() -> None:
 
         async def slow(first: bytes = first) -> AsyncIterator[bytes]:
             yield first
-            await anyio.sleep(3 * SOON)
+            await anyio.sleep(1.5 * IN_TIME)
             for item in chat(["Hi"], finish="stop"):
                 yield item
 
-        async with pipeline(slow(), limits=Limits(first_chunk_timeout=SOON)) as events:
+        async with pipeline(slow(), limits=Limits(first_chunk_timeout=IN_TIME)) as events:
             text = [event.text async for event in events if isinstance(event, TextDelta)]
         assert "".join(text).endswith("Hi")
         assert events.turn.complete

@@ -218,7 +218,7 @@ async def test_a_step_that_is_out_of_time_does_not_wait_for_the_verdict() -> Non
     validator = Waiting()
     seen: list[Event] = []
     try:
-        with anyio.fail_after(10), pytest.raises(DeadlineExceeded):
+        with anyio.fail_after(30), pytest.raises(DeadlineExceeded):
             body = chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)])
             limits = Limits(step_timeout=0.05)
             async with pipeline(stream(body), tools=[waiting_tool(validator)], limits=limits) as events:
@@ -234,7 +234,7 @@ async def test_a_step_that_is_out_of_time_does_not_wait_for_the_verdict() -> Non
 async def test_a_block_that_is_left_meanwhile_ends_at_once() -> None:
     validator = Waiting()
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with pipeline(stream(chat(calls=[("a", "take", LARGE)])), tools=[waiting_tool(validator)]) as events:
                 await anyio.to_thread.run_sync(validator.begun.wait)
     finally:
@@ -258,7 +258,7 @@ async def test_what_came_behind_a_large_call_is_in_the_turn_of_a_block_that_is_l
             return None
 
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             source = stream([b"".join(body)])
             async with pipeline(source, tools=[waiting_tool(validator)], observers=[Ends()]) as events:
                 await anyio.to_thread.run_sync(validator.begun.wait)
@@ -274,7 +274,7 @@ async def test_a_limit_that_is_exceeded_behind_a_large_call_ends_the_stream() ->
     take, _ = threads_of()
     body = b"".join(chat(calls=[("a", "take", LARGE), ("b", "take", LARGE)]))
     seen: list[Event] = []
-    with anyio.fail_after(10), pytest.raises(LimitExceeded) as caught:
+    with anyio.fail_after(30), pytest.raises(LimitExceeded) as caught:
         limits = Limits(max_total_argument_bytes=60_000)
         async with pipeline(stream([body]), tools=[take], limits=limits) as events:
             async for event in events:

@@ -356,7 +356,7 @@ NATIVE_PAY = [("a", "pay", '{"to": "x"}'), ("l", "double", '{"n": 2}'), ("b", "p
 
 async def test_a_call_waits_for_its_approval_and_the_run_goes_on() -> None:
     model = Model(PAY, ANSWER)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(model, ValidatedAdapter()) as run:
             async for event in run:
                 if isinstance(event, ApprovalRequested):
@@ -379,7 +379,7 @@ def within_the_block(run: AgentLoop, during: list[Any]) -> list[Any]:
 async def test_a_run_left_while_its_call_waits_goes_on_in_another_process(
     decision: Any, kept_messages: Callable[[AgentLoop, list[Any]], list[Any]]
 ) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(Model(PAY), OpenAIStructuredAdapter()) as run:
             await run.finish()
             during = run.messages
@@ -401,7 +401,7 @@ async def test_a_run_left_while_its_call_waits_goes_on_in_another_process(
 
 
 async def test_what_is_not_decided_stays_suspended_and_can_be_decided_later() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         run = run_of(Model(PAY), ValidatedAdapter())
         await run
         store = MemoryStore()
@@ -425,7 +425,7 @@ class NativePays(Model):
 @pytest.mark.parametrize("mode", [NativeToolAdapter(), ValidatedAdapter()], ids=repr)
 async def test_results_of_several_calls_find_their_places(mode: StreamingAdapter) -> None:
     """A server may read the calls of a text model by itself."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         run = run_of(NativePays("pay"), mode)
         await run
         decisions = decisions_on(run.suspended, {"a": True, "b": Deny("no")})

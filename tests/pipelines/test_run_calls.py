@@ -212,7 +212,7 @@ async def test_a_sync_tool_runs_in_a_thread_with_the_callers_context_while_the_l
     @tool
     def wait() -> str:
         """Wait for the loop."""
-        assert go_on.wait(5)
+        assert go_on.wait(45)
         return f"{threading.current_thread() is threading.main_thread()} {variable.get()}"
 
     async def tick() -> None:
@@ -242,7 +242,7 @@ async def test_calls_may_run_at_once() -> None:
             all_inside.set()
         await all_inside.wait()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(run_alone, meet, {})
@@ -255,10 +255,10 @@ async def test_who_is_cancelled_leaves_a_sync_tool_to_itself() -> None:
     def stuck() -> None:
         """Wait."""
         started.set()
-        release.wait(5)
+        release.wait(45)
 
     before = abandoned_threads()
-    with anyio.fail_after(5), anyio.CancelScope() as scope:
+    with anyio.fail_after(30), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(run_alone, stuck, {})
             while not started.is_set():  # noqa: ASYNC110 - a thread sets no event of the loop
@@ -266,7 +266,7 @@ async def test_who_is_cancelled_leaves_a_sync_tool_to_itself() -> None:
             scope.cancel()
     assert abandoned_threads() == before + 1
     release.set()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while abandoned_threads() > before:  # noqa: ASYNC110
             await anyio.sleep(0.001)
 

@@ -78,10 +78,12 @@ CALLS = [("a", "double", '{"n": 1}'), ("b", "wait", "{}")]
 async def leave_by(exit_: str, observers: list[Tracing], inside: list[Any]) -> None:
     events = pipeline(hanging(anthropic(["Hi"], CALLS, stop=None)), tools=[double, wait], observers=observers)
     if exit_ == "timeout":
-        with anyio.move_on_after(0.01):
+        with anyio.CancelScope() as scope:
             async with events:
-                async for _ in events:
+                async for event in events:
                     inside.append(trace.get_current_span())
+                    if isinstance(event, ToolStarted):
+                        scope.deadline = anyio.current_time()
     elif exit_ == "never entered":
         del events
     else:

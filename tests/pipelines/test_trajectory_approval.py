@@ -67,7 +67,7 @@ def run_of(model: Model, messages: list[Any] = ASKED, target: str = CHAT, **opti
 
 async def test_a_run_pauses_until_its_calls_are_decided_and_then_asks_the_model_again() -> None:
     model = Model(chat(calls=PAY), chat(["Done."], finish="stop"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(model) as run:
             seen: list[Event] = [event async for event in run]
             assert (run.outcome, len(model.asked), ran) == (None, 1, ["z"])
@@ -88,7 +88,7 @@ async def test_a_run_pauses_until_its_calls_are_decided_and_then_asks_the_model_
 
 async def test_decided_within_the_loop_it_does_not_even_pause() -> None:
     model = Model(chat(calls=PAY), chat(["Done."], finish="stop"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(model) as run:
             async for event in run:
                 if isinstance(event, ApprovalRequested):
@@ -98,7 +98,7 @@ async def test_decided_within_the_loop_it_does_not_even_pause() -> None:
 
 async def test_an_approver_serves_all_steps() -> None:
     model = Model(chat(calls=PAY), chat(calls=[("c", "pay", '{"to": "w"}')]), chat(["Done."], finish="stop"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(model, approve=lambda request: request.arguments["to"] != "y") as run:
             await run.finish()
     assert (run.outcome, sorted(ran)) == ("answered", ["w", "x", "z"])
@@ -108,7 +108,7 @@ async def test_an_approver_serves_all_steps() -> None:
 async def test_left_while_calls_wait_it_is_gone_on_with_in_another_process(target: str) -> None:
     body = chat(calls=PAY) if target == CHAT else anthropic(calls=PAY)
     answer = chat(["Done."], finish="stop") if target == CHAT else anthropic(["Done."], stop="end_turn")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(Model(body), target=target, trajectory=Trajectory(run_id="r", observers=())) as run:
             await run.finish()
         assert run.outcome == "suspended"
@@ -132,7 +132,7 @@ async def test_left_while_calls_wait_it_is_gone_on_with_in_another_process(targe
 
 
 async def test_what_is_decided_in_parts_is_suspended_again_in_between() -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(Model(chat(calls=PAY))) as run:
             await run.finish()
         store, model = MemoryStore(), Model(chat(["Done."], finish="stop"))
@@ -154,7 +154,7 @@ async def test_what_is_decided_in_parts_is_suspended_again_in_between() -> None:
 
 async def test_a_resumed_step_is_none_that_the_model_was_asked_for() -> None:
     model = Model(chat(calls=[("c", "look", '{"at": "w"}')]), chat(["Done."], finish="stop"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(Model(chat(calls=PAY))) as run:
             await run.finish()
         given = decisions_on(run.suspended, {"a": True, "b": True})
@@ -189,7 +189,7 @@ async def test_a_word_between_two_steps_is_a_mistake() -> None:
 
 async def test_calls_are_run_by_hand_in_a_run_as_well() -> None:
     model = Model(chat(calls=[PAY[1]]), chat(["Done."], finish="stop"))
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with run_of(model, start="manual") as run:
             ready = [event async for event in run if isinstance(event, ToolCallValidated)]
             assert (await run.run_call(ready[0])).value == "seen z"

@@ -234,7 +234,7 @@ async def test_a_warning_about_a_call_names_it_in_printable_words() -> None:
         return "late"
 
     body = anthropic(calls=[(FORGED, "stay", "{}")], stop=None)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with pipeline(hanging(body), tools=[stay], limits=Limits(cancel_grace=0.02)) as events:
             async for event in events:
                 if isinstance(event, StreamWarning):

@@ -50,7 +50,7 @@ async def test_the_event_loop_goes_on_while_the_stream_is_silent() -> None:
         assert spoken.wait(5), "nobody else could run"
         yield from BODY[2:]
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream()) as events:
             async for event in events:
                 if isinstance(event, TextDelta) and event.text == "Hel":
@@ -127,12 +127,12 @@ async def test_who_leaves_while_an_item_is_on_its_way_waits_for_it() -> None:
         try:
             yield from BODY[:2]
             silent.set()
-            assert go_on.wait(5)
+            assert go_on.wait(45)
             yield from BODY[2:]
         finally:
             held.close()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group, pipeline(stream()) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
@@ -165,7 +165,7 @@ class Silent:
         for item in self.items:
             return item
         self.silent.set()
-        assert self.go_on.wait(5)
+        assert self.go_on.wait(45)
         raise StopIteration
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Silent:
 async def test_a_silent_stream_is_given_up_after_the_grace_and_closes_when_it_can() -> None:
     await threads_have_ended()  # those that other tests gave up: they are counted in the whole process
     stream = Silent(BODY[:2])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with pipeline(stream, limits=HURRIED) as events:
             async for event in events:
                 if isinstance(event, TextDelta):

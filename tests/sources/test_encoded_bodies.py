@@ -159,7 +159,7 @@ async def test_what_can_be_decoded_comes_at_once(codings: tuple[str, ...]) -> No
     assert len(stops) == len(WORDS)
     body = Waiting(encoded(CHAT, *codings), stops)
     async with client_for(body, header(codings)) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with pipeline(client.stream("POST", "http://test/"), tools=[add]) as events:
                 async for event in events:
                     if isinstance(event, TextDelta):

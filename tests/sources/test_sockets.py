@@ -324,7 +324,7 @@ UNKNOWN = [{"type": kind, "sequence_number": 0} for kind in ("response.metadata"
 @pytest.mark.parametrize("first", UNKNOWN, ids=[first["type"] for first in UNKNOWN])
 async def test_an_event_that_names_neither_a_response_nor_an_item_begins_none(first: Payload) -> None:
     async with serving(lambda _: [first, *saying("a")]) as server, connected(server) as socket:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await ask(socket, "")
             turn = await read(socket)
         assert (turn.text, turn.complete, turn.warnings) == ("a", True, ())
@@ -336,7 +336,7 @@ async def test_a_resumed_response_begins_in_the_middle_with_what_names_it_or_an_
     named = {"type": "response.metadata", "response_id": "resp_1"}
     for first in (whole[1:], [{**whole[2], "item_id": "msg_1"}, *whole[3:]], [named, *whole], whole[-1:]):
         async with serving(lambda _, first=first: first) as server, connected(server) as socket:  # type: ignore[misc]
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 await ask(socket, "")
                 assert (await read(socket)).complete, first
 
@@ -348,7 +348,7 @@ async def test_a_response_is_cut_by_the_next_one_on_its_lane_whose_events_are_it
 
     RAN.clear()
     async with serving(failing_over) as server, connected(server) as socket:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await ask(socket, "")
             events = pipeline(socket, tools=[f])
             with pytest.raises(TruncatedStream):
@@ -370,7 +370,7 @@ async def test_a_response_on_another_lane_is_not_cut() -> None:
     x, y = on("x", saying("abc", "resp_x")), on("y", saying("def", "resp_y"))
     again = {**x[0], "stream_id": "y"}
     async with serving(lambda _: [*x[:2], *y[:2], again, *x[2:], *y[2:]]) as server, connected(server) as socket:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await ask(socket, "")
             assert [(await read(socket)).complete for _ in range(2)] == [True, True]
 

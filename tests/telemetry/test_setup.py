@@ -39,7 +39,7 @@ class Collector:
         class Receiver(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector.may_answer.wait(10)
+                collector.may_answer.wait(45)
                 collector.paths.append(self.path)
                 collector.requests.append(ExportTraceServiceRequest.FromString(body))
                 self.send_response(collector.status)

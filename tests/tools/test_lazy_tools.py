@@ -55,7 +55,7 @@ async def test_nothing_is_loaded_before_the_first_call_and_once_then_in_a_thread
     assert (made.name, made.schema["required"], made.is_async) == ("embed", ["text"], False)
     assert made.validate({"text": "x"}).by_name == {"text": "x"}
     assert load.threads == []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         turn = await turn_of(made, 6)
     assert [observation.value for observation in turn.observations] == [f"t{n} embed" for n in range(6)]
     assert len(load.threads) == 1

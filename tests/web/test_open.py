@@ -124,7 +124,7 @@ async def test_wherever_it_is_closed_every_call_has_one_observation_and_one_resu
     calls = [("a", "double", '{"n": 1}'), ("b", "sleep", "{}"), ("c", "double", '{"n": "x"}'), ("d", "double", '{"n"')]
     for taken in range(22):  # the start of the last call is the twenty-first event at the latest
         sleeper, source = Sleeper(), ScriptedSource([*anthropic(["Hi"], calls=calls, stop=None), anyio.Event()])
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 events = pipeline(source, tools=[double, sleeper.tool]).open(tasks)
                 for _ in range(taken):
@@ -141,7 +141,7 @@ async def test_wherever_it_is_closed_every_call_has_one_observation_and_one_resu
 
 async def test_another_task_may_close_it_while_it_is_read() -> None:
     sleeper, seen = Sleeper(), list[Any]()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             events = pipeline(hanging(SLEEPS), tools=[sleeper.tool]).open(tasks)
 
@@ -228,7 +228,7 @@ async def test_a_closing_that_is_cancelled_still_closes() -> None:
 
 async def test_one_that_is_dropped_is_closed_and_told_about() -> None:
     sleeper = Sleeper()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             events = pipeline(hanging(SLEEPS), tools=[sleeper.tool]).open(tasks)
             await until_a_tool_runs(events, sleeper)
@@ -242,7 +242,7 @@ async def test_one_that_is_dropped_is_closed_and_told_about() -> None:
 async def test_garbage_may_be_collected_in_another_thread() -> None:
     sleeper = Sleeper()
     held: list[Any] = []
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             held.append(pipeline(hanging(SLEEPS), tools=[sleeper.tool]).open(tasks))
             await until_a_tool_runs(held[0], sleeper)
@@ -282,7 +282,7 @@ async def test_a_generator_that_a_framework_drops_at_its_yield_leaves_no_scope_b
         finally:
             await events.aclose()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             sent: list[str] = []
 

@@ -269,7 +269,7 @@ async def test_a_pipeline_over_the_stream_of_an_sdk_has_it_to_itself() -> None:
 async def test_a_tap_over_a_tap_leaves_it_to_the_inner_one() -> None:
     inner: list[Event] = []
     outer: list[Event] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         tap = Tap(Tap(Server(TEXT).transport(), on_event=inner.append), on_event=outer.append)
         async with httpx.AsyncClient(transport=tap) as client:
             assert await read(client) == TEXT

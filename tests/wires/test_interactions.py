@@ -235,7 +235,7 @@ async def test_a_call_behind_a_checkpoint_runs_once_with_the_arguments_that_it_w
 
     stream = [created(), TOKEN, *call(0, '{"at": 1}'), created("v1_b"), *call(0, '{"at": 2}')]
     stream.append(completed("v1_b", "requires_action"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with pipeline(stream, tools=[look]) as events:
             async for _ in events:
                 pass
@@ -255,7 +255,7 @@ async def test_a_call_that_is_not_made_again_never_runs() -> None:
 
     stream = [created(), TOKEN, *call(0, '{"at": 1}'), created("v1_b"), *call(0, '{"at": 2}', id="k2")]
     stream.append(completed("v1_b", "requires_action"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with pipeline(stream, tools=[look]) as events:
             async for _ in events:
                 pass

@@ -229,7 +229,7 @@ async def test_no_event_of_the_session_begins_a_response_whatever_it_is_called()
         event("voice.activity", item_id="item_9", level=3),
         event("conversation.item.added", item={"id": "item_9", "type": "message", "role": "user"}),
     ]
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         for first in (before, *([one] for one in before)):
             script = [*first, *saying("Hi"), event("ping", timestamp=2), *saying("Bye", "resp_2")]
             async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]

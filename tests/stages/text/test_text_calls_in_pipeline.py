@@ -61,7 +61,7 @@ async def test_a_harmless_call_starts_at_its_own_end_while_the_text_goes_on() ->
             yield item
 
     order = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with pipeline(slow(), tools=TOOLS, stages=with_calls("hermes")) as events:
             async for event in events:
                 if isinstance(event, (Observation, TextDelta, StreamEnd)):
