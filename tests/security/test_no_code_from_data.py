@@ -60,7 +60,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("imports by name", "on_demand.py"): "the package's own modules, by constants",
     ("imports by name", "wires/__init__.py"): "the packages of the library's own wires, by constants",
     ("imports by name", "cli/schema.py"): "module:function of the command line",
-    ("imports by name", "dispatch/executors/travel.py"): "the worker finds the tools that the program registered",
+    ("imports by name", "dispatch/executors/codec.py"): "the worker finds the tools that the program registered",
     ("imports by name", "mcp/peer.py"): "the version of mcp that is installed, for an error",
     ("imports by name", "sources/encoding.py"): "the optional decoders of bodies, by constants",
     ("imports by name", "schema/validation/document.py"): "the package's own files",

@@ -34,7 +34,7 @@ from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
 from ..in_process import BlockExecutor, WorkerRun
 from ..results import decode_error, decode_result
-from .travel import encode_call, reference_of
+from .codec import encode_call, reference_of
 from .worker import (
     CALL,
     DROP,

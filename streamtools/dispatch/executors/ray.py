@@ -43,7 +43,7 @@ from ...tools import AnyTools, Bound, Tool
 from ..executor import Emit, Invocation, context_of
 from ..in_process import BlockExecutor, WorkerRun, awaited
 from ..results import decode_error, decode_result
-from .travel import encode_call, encode_failure, encode_report, encode_value, reference_of, resolved
+from .codec import encode_call, encode_failure, encode_report, encode_value, reference_of, resolved
 
 __all__ = [
     "Actor",

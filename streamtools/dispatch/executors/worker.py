@@ -47,7 +47,7 @@ from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
 from ..in_process import awaited
-from .travel import encode_failure, encode_report, encode_value, resolved
+from .codec import encode_failure, encode_report, encode_value, resolved
 
 __all__ = [
     "CALL",
