@@ -5,7 +5,7 @@
                       `[{...},` and so on, over any number of lines               Gemini without `alt=sse`
     aws_eventstream   binary messages with headers and checksums                  Bedrock
 
-`choose` tells them apart by the first byte of the body.
+`choose` distinguishes them by the first byte of the body.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ else:
 __all__ = ["AWSEventStreamDecoder", "Frame", "Framing", "JSONArrayDecoder", "NDJSONDecoder", "SSEDecoder", "choose"]
 
 _BOM = b"\xef\xbb\xbf"
-_BLANK_BYTES = 1024  # of white space before the first telling byte; a body with more is taken for an event stream
+_BLANK_BYTES = 1024  # of white space before the first other byte; a body with more is read as an event stream
 
 
 class Framing(Protocol):
@@ -54,13 +54,16 @@ class Framing(Protocol):
 def choose(head: bytes, max_event_bytes: int) -> Framing | None:
     """Returns the framing of a body that begins with `head`; None if these bytes do not show it yet.
 
-    A body that begins like no other framing is taken for an event stream: it is known to be none only once it has ended
-    without an event.
+    A body that begins like no other framing is read as an event stream.
     """
-    if head[:1] == b"\0":  # the length of a message, which has four bytes and is below 16 MiB
+    # The bytes decide, not the content type, which gateways get wrong.
+    #
+    # A message of an AWS event stream begins with its length: four bytes, big-endian, below 16 MiB. So the first is 0.
+    if head[:1] == b"\0":
         from .aws_eventstream import AWSEventStreamDecoder
 
         return AWSEventStreamDecoder(max_event_bytes=max_event_bytes)
+    # White space and a byte order mark may stand before each of the other three; a mark may be cut after any byte.
     text = head[:_BLANK_BYTES].removeprefix(_BOM).lstrip(b" \t\r\n")
     if (not text and len(head) < _BLANK_BYTES) or _BOM.startswith(head):
         return None
@@ -74,4 +77,6 @@ def choose(head: bytes, max_event_bytes: int) -> Framing | None:
         return JSONArrayDecoder(max_event_bytes=max_event_bytes)
     from .sse import SSEDecoder
 
+    # A comment, a field, an error page of a proxy: a body is known not to be an event stream only once it has ended
+    # without an event.
     return SSEDecoder(max_event_bytes=max_event_bytes, lenient=True)

@@ -11,13 +11,8 @@ and its headers give its kind. Each message comes out in the shape that AWS's ow
     :message-type error,     :error-code, :error-message           {"error": {"code": …, "message": …}}
     :event-type chunk (InvokeModelWithResponseStream)              the model's own JSON, which stands in it as base64
 
-Both checksums are always verified. A message that fails one, or contradicts itself, ends the stream: after it the
-beginning of the next message is unknown. The length of a message is checked before any more of the message is kept.
-
-Theory of operation: whole messages are read where they lie in the chunk. The beginning of one that is still to come
-waits in a list, which is joined once its length is known and once more when it is whole. The messages of a stream begin
-with the same few byte strings over and over, so their meaning and their part of the checksum are cached: that halves
-the cost of a message.
+Both checksums are always verified, and a message that is wrong ends the stream. The payloads are the same in whichever
+chunks the body comes, and cost time linear in its bytes.
 """
 
 from __future__ import annotations
@@ -56,6 +51,9 @@ _FIXED_VALUES = {
 _TRUE, _FALSE, _BYTES, _STRING = 0, 1, 6, 7
 
 
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
 class AWSEventStreamDecoder:
     """Decodes an AWS event stream fed in chunks of any size.
 
@@ -90,8 +88,12 @@ class AWSEventStreamDecoder:
             raise LocalProtocolError("AWSEventStreamDecoder.feed_payloads() after finish()")
         if self._error is not None:
             raise self._error
+        # An empty chunk must not make what is pending be joined once more: a long message in small pieces would cost
+        # quadratic time.
         if not chunk:
             return []
+        # The beginning of a message waits in a list. It is joined once the length is known, to check that before any
+        # more is kept, and once more when the message is whole.
         if self._pending:
             self._pending.append(chunk)
             self._pending_size += len(chunk)
@@ -105,6 +107,8 @@ class AWSEventStreamDecoder:
         try:
             read = self._messages(chunk, payloads)
         except StreamError as error:
+            # Raised by the next call, so that the messages before it come out. It ends the stream: after a message with
+            # a wrong length or checksum, the beginning of the next one is unknown.
             self._error = error
             return payloads
         self._offset += read
@@ -132,6 +136,8 @@ class AWSEventStreamDecoder:
         while end - at >= _PRELUDE.size:
             total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
             begin, after = at + _PRELUDE.size + headers_size, at + total
+            # The checks of the lengths are for what cannot be read here and now: a message that goes on in a later
+            # chunk, one that is too large, one with headers that are not worth caching.
             if not begin + _CHECKSUM.size <= after <= end or total > limit or headers_size > _MEMORABLE_BYTES:
                 self._check_lengths(chunk, at)
                 if after > end:
@@ -139,11 +145,15 @@ class AWSEventStreamDecoder:
                     break
                 known = _beginning.__wrapped__(chunk[at:begin])
             else:
+                # Messages of a stream begin with the same few byte strings over and over: caching their meaning and
+                # their part of the checksum halves the cost of a message.
                 known = _beginning(chunk[at:begin])
             payload = chunk[begin : after - _CHECKSUM.size]
             (checksum,) = _CHECKSUM.unpack_from(chunk, after - _CHECKSUM.size)
             if known is None or crc32(payload, known[2]) != checksum:
                 self._refuse(chunk, at)
+            # The payload is passed on byte for byte: parsing and writing it would change its numbers beyond 64 bits. An
+            # event without a payload is an empty object, as AWS's SDKs decode it.
             before, whole, _ = known
             if before and payload:
                 out.append(before + payload + b"}")
@@ -154,6 +164,8 @@ class AWSEventStreamDecoder:
 
     def _check_lengths(self, chunk: bytes, at: int) -> None:
         """Raises if the message that begins here may be neither read nor waited for."""
+        # The prelude has a checksum of its own so that no length is believed before it is verified: a flipped bit
+        # could make the reader wait for bytes that never come.
         total, headers_size, checksum = _PRELUDE.unpack_from(chunk, at)
         self._check(at, "the checksum of its lengths", checksum, crc32(chunk[at : at + _LENGTHS]))
         if total > self._max:
@@ -164,6 +176,7 @@ class AWSEventStreamDecoder:
 
     def _refuse(self, chunk: bytes, at: int) -> NoReturn:
         """Raises the error of a whole message that is wrong."""
+        # Each check is made once more, in the order of the message, to name the one that failed.
         self._check_lengths(chunk, at)
         total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
         end = at + total - _CHECKSUM.size
@@ -191,6 +204,9 @@ class AWSEventStreamDecoder:
         return f"the message at byte {self._offset + at} of the event stream"
 
 
+# -- headers -----------------------------------------------------------------------------------------------------------
+
+
 @lru_cache(_MEMORY)
 def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
     """Returns the meaning of a message's prelude and headers; None if something is wrong with them.
@@ -209,12 +225,14 @@ def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
 
 
 def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes | None]:
+    # An error that the service did not model stands in the headers; its payload, if any, says nothing. An exception is
+    # a modelled error, whose payload has its fields: it comes out like an event of its name.
     if headers.get(":message-type") == "error":
         error = {"code": headers.get(":error-code"), "message": headers.get(":error-message")}
         return b"", orjson.dumps({"error": error}, default=str)
     name = headers.get(":event-type") or headers.get(":exception-type")
     if not isinstance(name, str):
-        raise ValueError("no header says what it is")
+        raise ValueError("expected an :event-type or :exception-type, got neither")
     if name == "chunk":
         return b"", None
     before = b"{" + orjson.dumps(name) + b":"
@@ -245,7 +263,7 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
             size = int.from_bytes(data[at : at + 2], "big")
             at += 2
         else:
-            raise ValueError(f"a header's value is of type {kind}, which does not exist")
+            raise ValueError(f"expected a header's value of type 0 to 9, got type {kind}")
         value = data[at : at + size]
         at += size
         if at > len(data):
@@ -255,8 +273,10 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
 
 
 def _inner(payload: bytes) -> bytes:
-    """Returns the model's JSON from the event that wraps it; the event itself if the content is no JSON object (the
-    answers of Bedrock's agents are plain text)."""
+    """Returns the model's JSON from the event that wraps it; the event itself if it wraps something else."""
+    # InvokeModelWithResponseStream sends `{"bytes": "<base64 of the model's JSON>"}`, perhaps with a `p` of
+    # padding. The answers of Bedrock's agents are called "chunk", too: their bytes are plain text, or stand beside an
+    # `attribution`, and are left as they are.
     event = orjson.loads(payload or b"{}")
     if isinstance(event, dict) and isinstance(text := event.get("bytes"), str) and len(event) == 1 + ("p" in event):
         inner = binascii.a2b_base64(text, strict_mode=True)

@@ -1,17 +1,11 @@
 """Cuts a body of JSON without events into payloads: JSON lines, and one growing array.
 
-**Lines** (https://github.com/ndjson/ndjson-spec): one payload a line. They end in LF or CRLF; blank ones are skipped;
-their reader has to check whether a line is JSON. A pending line comes out at the end, because many servers leave out
-the last line's end.
+**Lines** (https://github.com/ndjson/ndjson-spec): one payload a line. They end in LF or CRLF; blank ones are skipped.
 
-**An array**: `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5). Gemini answers in this form without
-``alt=sse``: values over many lines, with any white space between them. A value is an object or an array; its reader has
-to check whether its inside is JSON.
+**An array** (RFC 8259, §5): one payload for each of its values, which are objects or arrays.
 
-Theory of operation of the array: only brackets and quotes are looked at. `_TO_BRACKET` passes in one go over everything
-up to the next bracket, strings included, so that a value costs one step per bracket; a string that is cut by the end of
-the chunk is passed to its end by `_IN_STRING`. Depth is a number, never a stack. The pieces of a value that comes in
-several chunks wait in a list, which is joined once.
+The payloads are the same in whichever chunks the body comes, and cost time linear in its bytes. Their reader has to
+check whether they are JSON.
 """
 
 from __future__ import annotations
@@ -57,7 +51,8 @@ class NDJSONDecoder:
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
         """Takes the next bytes of the body; returns the lines that they complete."""
-        # Mostly a chunk is one object on one line: this path takes half of the general time.
+        # Mostly a chunk is one object on one line: this path takes half of the general time. A line keeps its end here,
+        # and the CR of a CRLF below: both are white space to every JSON parser.
         if self._between and chunk[:1] == b"{" and 0 < chunk.find(b"\n") == len(chunk) - 1 <= self._max:
             return [chunk]
         if self._finished:
@@ -65,7 +60,9 @@ class NDJSONDecoder:
         if self._error is not None:
             raise self._error
         payloads: list[bytes | Frame] = []
-        if _SAMPLED_FROM <= len(chunk) <= self._max:  # in a longer chunk, one of the blank lines might be too long
+        # A flood of blank lines must not cost a step for each, see `sse`. A chunk above the bound is left as it is: one
+        # of its blank lines may exceed the bound itself, which has to be found whatever the chunks.
+        if _SAMPLED_FROM <= len(chunk) <= self._max:
             sample = chunk[::_SAMPLE_STEP]
             if 4 * len(sample.translate(None, b"\n")) < 3 * len(sample):
                 chunk = _BLANK_LINES.sub(b"\n", chunk)
@@ -98,6 +95,7 @@ class NDJSONDecoder:
         self._finished, self._between = True, False
         if self._error is not None:
             raise self._error
+        # Many servers leave out the end of the last line, so that what is pending is a line.
         rest = b"".join(self._line)
         return [Frame(rest)] if rest.strip() else []
 
@@ -110,6 +108,12 @@ class NDJSONDecoder:
 # -- one growing array -------------------------------------------------------------------------------------------------
 
 
+# `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5). Gemini answers in this form without `alt=sse`:
+# values over many lines, with any white space between them.
+#
+# Only brackets and quotes are looked at. `_TO_BRACKET` passes in one go over everything up to the next bracket, strings
+# included, so that a value costs one step for each bracket; a string that the chunk's end cuts is passed to its end by
+# `_IN_STRING`. Depth is a number, not a stack: whether `[}` match is for the reader to find, who parses the value.
 _BLANK = re.compile(rb"[ \t\r\n]*")
 # Repeats are bounded because the engine keeps a record of each. Where the expression finds no bracket, it stops at a
 # string that is not whole, or at the bound.
@@ -162,6 +166,8 @@ class JSONArrayDecoder:
                 at = self._between(chunk, at)
                 continue
             begin, at = at, self._inside(chunk, at)
+            # Only the inside of a value is counted and kept. White space between two values may go on for ever at no
+            # cost but that of `max_stream_bytes`.
             self._size += at - begin
             if self._size > self._max:
                 where = "a value of the JSON array"
@@ -178,6 +184,7 @@ class JSONArrayDecoder:
 
     def finish(self) -> list[Frame]:
         """Ends the body; returns nothing, since a pending value is not whole."""
+        # Unlike a line, which may lack its end, a value without its closing bracket has been cut.
         if not self._finished:
             self._finished = True
             self._value.clear()
@@ -187,6 +194,9 @@ class JSONArrayDecoder:
 
     def _between(self, chunk: bytes, at: int) -> int:
         """Passes over white space and one bracket or comma; returns where to go on, or where a value begins."""
+        # `_next` is the grammar: the characters that are allowed here. The three after `[` become two after a comma,
+        # since RFC 8259 has no trailing comma; after `]` nothing may come. A number or a string is no payload of any
+        # wire.
         blank = _BLANK.match(chunk, at)
         assert blank is not None, "it matches the empty text"
         at = blank.end()
@@ -219,6 +229,8 @@ class JSONArrayDecoder:
             step = _TO_BRACKET.match(chunk, at)
             assert step is not None, "it matches the empty text"
             begin, at = at, step.end()
+            # Without a bracket and without a step forward, the expression stands before a string that the chunk cuts.
+            # At its bound of repeats it has moved, and is tried again.
             if step.lastindex is not None:
                 depth += 1 if step.lastindex == _OPENING else -1
             elif at == begin:

@@ -1,9 +1,4 @@
-"""Keeps the pieces of an unfinished value in little more room than their bytes.
-
-A list of pieces that is joined once costs linear time, and some 40 bytes for each piece: a peer that sends two bytes at
-a time makes 8 MiB take 180. So once there are many, the waiting pieces are put into one `bytearray` at the front, which
-grows in place: the time is still linear, and the room at most an eighth more than the bytes held.
-"""
+"""Keeps the pieces of an unfinished value in little more room than their bytes, in time linear in these."""
 
 from __future__ import annotations
 
@@ -20,6 +15,8 @@ def fold(pieces: list[Any], glue: bytes = b"") -> None:
 
     Call it when there are `MANY`. Costs time linear in the pieces added since the last call.
     """
+    # A list of pieces that is joined once costs linear time, too, but some 40 bytes for each piece: a peer that sends
+    # two bytes at a time makes 8 MiB take 180. A `bytearray` grows in place, by an eighth more than the bytes it holds.
     first, *rest, last = pieces
     grown = first if isinstance(first, bytearray) else bytearray(first)
     if rest:

@@ -1,16 +1,8 @@
 """Decodes server-sent events: the bytes of a ``text/event-stream`` body into frames.
 
 Follows the WHATWG text to the letter (https://html.spec.whatwg.org/multipage/server-sent-events.html, §9.2.6, read
-2026-11-20): lines end in LF, CR or CRLF and in nothing else; one leading byte order mark is dropped; only a blank line
-dispatches; a block without data dispatches nothing; a pending block is discarded at the end. With ``lenient=True`` the
-decoder departs from the text in the three ways that LLM servers need, see `SSEDecoder`.
-
-Theory of operation: a chunk is cut at its line ends. The last piece, the beginning of a line that is still to come,
-waits in a list that is joined once, when its line ends, so that a line costs time linear in its length however many
-chunks it comes in; many small pieces are folded into one, to save room. A CR at the end of a chunk ends its line at
-once; a LF that follows in the next chunk is skipped. A second blank line adds nothing to the first, and a comment means
-nothing: a chunk that is mostly line ends, as a sample of every 61st byte shows, is thinned before it is cut, so that a
-flood of such lines does not cost a step for each.
+2026-11-20); with ``lenient=True`` it departs from it in the three ways that LLM servers need, see `SSEDecoder`. The
+frames are the same in whichever chunks the body comes, and cost time linear in its bytes.
 """
 
 from __future__ import annotations
@@ -30,13 +22,20 @@ _BOM = b"\xef\xbb\xbf"
 _PLAIN_PREFIX = re.compile(rb"(event: (?!error\n)[^\r\n]*\n)?data: ")
 _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
 
+# -- floods of lines without meaning -----------------------------------------------------------------------------------
+
+# A peer can send 64 MB of line ends or of comments with two bytes, which cost 5 to 24 s of CPU when each is a step. A
+# chunk that is mostly line ends is therefore thinned before it is cut into lines.
 _LINE_ENDS = b"\r\n"
 _BLANK_LINES = re.compile(rb"\n{3,}")
 # Lines that begin like no field that we know. Repeats are bounded because the engine keeps a record of each.
 _IDLE_LINES = re.compile(rb"(?<=\n)(?:[^dei{\n][^\n]*\n){1,256}")
-_TELLING = b"dei{"  # first bytes of a line that may be a field we know, or a bare object
+_FIELD_STARTS = b"dei{"  # first bytes of a line that may be a field we know, or a bare object
 _SAMPLED_FROM = 1 << 10  # bytes of a chunk: a smaller one is read faster than sampled
 _SAMPLE_STEP = 61  # prime, so that no line length hides its ends
+
+
+# -- the decoder -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -96,7 +95,9 @@ class SSEDecoder:
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
         """Takes the next bytes like `feed`, but returns plain data for all events except those called "error", which
         come as frames."""
-        # Mostly a chunk is one block that begins like the one before: this path takes a fifth of the general time.
+        # Mostly a chunk is one block that begins like the one before: this path takes a fifth of the general time. It
+        # looks for the first line end after the prefix. Only if that is the blank line at the chunk's end, the chunk is
+        # one block with one data line. A CR before it would end a line, too, so such a chunk goes the general way.
         prefix, size = self._prefix, len(chunk)
         if self._between and chunk.startswith(prefix) and size <= self._max:
             end = chunk.find(b"\n", len(prefix))
@@ -109,6 +110,7 @@ class SSEDecoder:
         self._feed(chunk, payloads, named=False)
         if self._between and len(payloads) == 1 and isinstance(payloads[0], bytes):
             begin = chunk.find(payloads[0])
+            # An event called "error" never becomes the prefix: its frame has to come out, not its data alone.
             if begin > 0 and _PLAIN_PREFIX.fullmatch(chunk, 0, begin):
                 self._prefix = chunk[:begin]
         return payloads
@@ -118,6 +120,8 @@ class SSEDecoder:
         if self._finished:
             return []
         frames: list[Any] = []
+        # "Once the end of the file is reached, any pending data must be discarded" (§9.2.6). Hand-written servers leave
+        # out the last blank line, and with it the last delta or the `[DONE]` would be lost: a lenient decoder adds it.
         if self._lenient and self._error is None:
             if self._start:
                 self._line.append(self._start)
@@ -140,20 +144,27 @@ class SSEDecoder:
             raise self._error
         if self._start is not None:
             chunk = self._without_bom(chunk)
+        # A CR at the end of the last chunk has ended its line at once: waiting for the LF of a CRLF would hold back an
+        # event until the next one. Such a LF ends nothing more.
         if self._skip_lf and chunk:
             self._skip_lf = False
             chunk = chunk.removeprefix(b"\n")
         if not chunk:
             return
         last = chunk[-1]
+        # An ordinary chunk pays for the sample alone: more than a quarter of it are line ends only in a flood.
         if len(chunk) >= _SAMPLED_FROM:
             sample = chunk[::_SAMPLE_STEP]
             if 4 * len(sample.translate(None, _LINE_ENDS)) < 3 * len(sample):
                 chunk = self._thinned(chunk)
-        lines = chunk.splitlines()  # for bytes, `splitlines` knows exactly the line ends of the standard
+        # Lines end in CRLF, LF or CR and in nothing else (§9.2.6): for bytes, `splitlines` knows exactly these. For
+        # text it would also cut at U+2028 or U+0085, which may stand in a JSON string.
+        lines = chunk.splitlines()
         rest = b"" if last in (_LF, _CR) else lines.pop()
         self._skip_lf = last == _CR
         if lines:
+            # The beginning of a line waits in a list that is joined once, when the line ends: its cost is linear
+            # however many chunks it comes in.
             if self._line:
                 self._line.append(lines[0])
                 lines[0] = b"".join(self._line)
@@ -171,6 +182,7 @@ class SSEDecoder:
 
     def _without_bom(self, chunk: bytes) -> bytes:
         """Returns the chunk without the byte order mark; nothing while it is undecided whether there is one."""
+        # One leading mark is ignored; the bytes of a second one belong to the name of the first field.
         assert self._start is not None, "asked only while it is undecided"
         start = self._start + chunk
         if len(start) < len(_BOM) and _BOM.startswith(start):
@@ -181,6 +193,8 @@ class SSEDecoder:
 
     def _thinned(self, chunk: bytes) -> bytes:
         """Returns a chunk of the same meaning in fewer lines: without comments, and with one of several blank lines."""
+        # Two LF in a row stay: the first may end a data line, whose block the second dispatches. A third one dispatches
+        # an empty block, for which the standard has no event.
         chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         chunk = _BLANK_LINES.sub(b"\n\n", chunk)
         begun = self._line[0][:1] if self._line else b""
@@ -198,8 +212,9 @@ class SSEDecoder:
                 fold(self._line)
 
     def _take(self, lines: list[bytes], out: list[Any], *, named: bool, longest: int) -> None:
-        """Interprets whole lines, none longer than `longest`; append frames to `out`, or, unless `named`, the mere data
-        of all but error events."""
+        """Interprets whole lines, none longer than `longest`; appends frames to `out`, or, unless `named`, the mere
+        data of all but error events."""
+        # The branches stand in the order in which lines are frequent: data, the blank line behind it, the event's name.
         data, bare, limit = self._data, self._bare, self._max
         is_long = longest > limit
         for line in lines:
@@ -209,6 +224,8 @@ class SSEDecoder:
             if line[:6] == b"data: ":
                 value = line[6:]
             elif not line:
+                # A block without data dispatches nothing. One with an empty `data` field does: the standard appends the
+                # value and a LF, so that the buffer is not empty. Hence the list is asked, not the joined text.
                 if data:
                     payload = data[0] if len(data) == 1 else b"\n".join(data)
                     if named or self._event == b"error":
@@ -222,16 +239,19 @@ class SSEDecoder:
             elif line[:7] == b"event: ":
                 self._event = line[7:]
                 continue
-            elif line[0] not in _TELLING and not bare:
+            elif line[0] not in _FIELD_STARTS and not bare:
                 continue  # a comment, or an unknown field
             elif line[:1] == b"i" and not bare:
                 self._field(line)
                 continue
             elif line[:5] == b"data:" or line == b"data":
                 value = line[5:]
+            # llama.cpp sent `error: {...}` in place of an event of that name, before ggml-org/llama.cpp#16109.
             elif self._lenient and line[:6] == b"error:":
                 self._event = b"error"
                 value = line[6:].removeprefix(b" ")
+            # Gemini writes an error in the middle of a stream as JSON without any field (vercel/ai#5217). By the
+            # standard its lines are unknown fields, so that the error would be lost.
             elif self._lenient and (bare or line[:1] == b"{"):
                 self._bare_line(line, out)
                 if self._error is not None:
@@ -252,6 +272,8 @@ class SSEDecoder:
 
     def _bare_line(self, line: bytes, out: list[Any]) -> None:
         """Takes a line of a bare JSON object that stands between the events."""
+        # Printed with an indent, the object ends in the first line that begins with a brace; in one line, with this
+        # one. Braces are not counted: the object is JSON for its reader alone, and may be broken.
         self._bare_size += len(line) + 1
         if self._bare_size > self._max + 1:
             self._too_large("an object in the event stream", self._bare_size - 1)
@@ -265,6 +287,8 @@ class SSEDecoder:
     def _field(self, line: bytes) -> None:
         """Takes any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are
         ignored."""
+        # An id with a NUL is ignored, as the standard asks; the id before it stays the last one. A blank line does not
+        # reset it either, so that a client can ask the server to resume behind the last event that had one.
         if line[:3] == b"id:" and b"\0" not in line:
             self._id = line[3:].removeprefix(b" ")  # decoded when a frame is made of it
             return
