@@ -1,15 +1,13 @@
 """Turns any kind of stream into one asynchronous iteration of bytes, text or payloads.
 
-Streams are told apart by their methods, never by their class, so that no SDK is imported here; `kinds` has the order.
-Bytes are preferred wherever they are available: an SDK's typed chunks cost twenty times as much.
-
-    open_source(stream) -> Source await .items(): an async iterator; .as_item(item): input for the decoder; await
-                                        .aclose(): closes all that was opened, on every exit
+    source = open_source(stream)
+    await source.items()           an async iterator
+    source.as_item(item)           input for the decoder
+    await source.aclose()          closes all that was opened, on every exit
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
-(`kinds`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`). A connection that
-carries several responses is split into a stream for each (`responses`; `splitting`); one over a
-socket is read a response at a time and left open.
+(`kinds`), LangChain's chunks those of Chat Completions (`langchain`). A connection with several responses is split into
+a stream for each (`responses`; `splitting`); one over a socket is read a response at a time and left open.
 """
 
 from __future__ import annotations

@@ -5,14 +5,8 @@
     br             Brotli                                       brotli or brotlicffi, 1.2 or later
     zstd           several frames one after the other, too      compression.zstd, backports.zstd or zstandard
 
-A body may have a few codings on top of each other. HTTP libraries decode a chunk at once, or in steps of a mebibyte,
-and a chunk of 64 KiB may hold 64 MiB, or with two codings gigabytes. Here a piece is decoded when the one before it was
-taken, so that `Limits` see each before there is another. The window, which a decoder must remember to go on, is
-bounded, too.
-
-Theory of operation: a coding is an object with `feed`, a generator of pieces, which is as lazy as its reader; codings
-on top of each other are generators inside each other, so that each holds one piece and its input, which is a piece of
-the coding before. All input that can be decoded comes out at once, nothing waits for the end of the body.
+A body may have a few codings on top of each other. All input that can be decoded comes out at once, and no piece is
+decoded before the reader has asked for it, so that `Limits` see each before there is another.
 """
 
 from __future__ import annotations
@@ -31,6 +25,9 @@ from ..text import one_line
 
 __all__ = ["Decoding"]
 
+# HTTP libraries decode a chunk at once, or in steps of a mebibyte, and a chunk of 64 KiB may hold 64 MiB, or with two
+# codings gigabytes. So output is bounded by the piece. The window, which a decoder must remember to go on, is bounded,
+# too: else the header of a body alone could claim any memory.
 _MOST_CODINGS = 4  # codings on top of each other; two are already unusual
 _WINDOW_BITS = 24  # for all windows of a body together, 16 MiB: the largest that a Brotli stream may have
 _ZSTD_WINDOW_BITS = 23  # the largest that HTTP allows (RFC 9659)
@@ -72,6 +69,8 @@ class Decoding:
         if len(codings) > _MOST_CODINGS:
             what = f"the body is encoded {len(codings)} times, and more than {_MOST_CODINGS} are not decoded"
             raise RemoteProtocolError(f"{what}; {_WITHOUT}")
+        # Each coding has a window of its own, and all together may be as large as one. Two have half of it each, three
+        # and four a quarter.
         window_bits = _WINDOW_BITS - max(0, len(codings) - 1).bit_length()
         self._name = ", ".join(codings)
         self._codings = [_coding(name, window_bits) for name in reversed(codings)]
@@ -86,6 +85,7 @@ class Decoding:
             RemoteProtocolError: the bytes are not encoded in this way.
             LimitExceeded: the encoded body has more bytes than `Limits(max_stream_bytes=...)`.
         """
+        # Empty members or frames decode to nothing, without end: no limit on what comes out would ever see them.
         self._size += len(data)
         if self._size > self._max_size:
             where = "the encoded body"
@@ -107,6 +107,8 @@ class Decoding:
             raise TruncatedStream(f"the body ended in the middle of its {self._name}")
 
     def _through(self, at: int, data: bytes) -> Iterator[bytes]:
+        # Generators inside each other, one for each coding: each is as lazy as its reader, and holds one piece and its
+        # input, which is a piece of the coding before.
         if at == len(self._codings):
             for begin in range(0, len(data), SLICE_BYTES):
                 yield data[begin : begin + SLICE_BYTES]
@@ -147,6 +149,7 @@ class _Frames:
             yield from self._fed(data[at : at + self.step])
 
     def _fed(self, data: bytes) -> Iterator[bytes]:
+        # Members and frames may follow one another, and a decoder ends with its own: the rest is for the next.
         while data:
             if self.frame is None:
                 if self.count and not (data := data.lstrip(self.padding)):
@@ -173,10 +176,11 @@ class _Deflate:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         if self._inflate is None:
+            # The standard calls zlib's format "deflate", and many servers send bare deflate under that name. Two bytes
+            # show which it is (RFC 1950): the method is 8, and together they are a multiple of 31.
             data = self._head = self._head + data
             if len(data) < 2:
                 return
-            # RFC 1950: the method is 8, and the two bytes are a multiple of 31.
             has_header = data[0] & 15 == 8 and int.from_bytes(data[:2]) % 31 == 0
             self._inflate = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
             self._head = b""
@@ -215,8 +219,10 @@ class _Brotli:
             self._has_begun = True
             if (bits := _brotli_window_bits(data[0])) > self._window_bits:
                 raise _TooLargeWindow(f"its window of {1 << bits} bytes is larger than {1 << self._window_bits}")
+        # `can_accept_more_data` would not do as the condition: `brotli` returns True once it has all of the input, also
+        # while output waits.
         piece = self._stream.process(data, output_buffer_limit=_BROTLI_STEP)
-        while piece:  # `can_accept_more_data` would not do: `brotli` says so when all input is taken, and output waits
+        while piece:
             yield piece
             piece = self._stream.process(b"", output_buffer_limit=_BROTLI_STEP)
 
@@ -246,9 +252,10 @@ def _gzip(window_bits: int) -> Coding:
 
 
 def _brotli(window_bits: int) -> Coding:
+    # Before 1.2 a Brotli decoder gives out all that a chunk decodes to. It is refused rather than trusted.
     libraries = [library for name in ("brotli", "brotlicffi") if (library := _installed(name)) is not None]
     for library in libraries:
-        if hasattr(library.Decompressor, "can_accept_more_data"):
+        if hasattr(library.Decompressor, "can_accept_more_data"):  # came with `output_buffer_limit`
             return _Brotli(window_bits, library)
     raise _refused("br", "brotli>=1.2", is_too_old=bool(libraries))
 
@@ -259,6 +266,8 @@ def _zstd(window_bits: int) -> Coding:
         if (library := _installed(name)) is not None:
             options = {library.DecompressionParameter.window_log_max: bits}
             return _Frames(partial(library.ZstdDecompressor, options=options), _decompressed, (library.ZstdError,))
+    # `zstandard` cannot bound its output: fed in steps of a few bytes, it is bounded by what a block may decode to. It
+    # is slower, and so the last choice.
     library = _installed("zstandard")
     if library is not None and hasattr(library.ZstdDecompressor().decompressobj(), "unused_data"):
         new = partial(library.ZstdDecompressor(max_window_size=1 << bits).decompressobj, write_size=SLICE_BYTES)

@@ -1,4 +1,4 @@
-"""Finds out the kind of a stream by its methods.
+"""Finds out the kind of a stream by its methods, and turns its items into the decoder's input.
 
 The first kind that fits, in this order:
 
@@ -79,6 +79,8 @@ class Kind(Enum):
     BLOCKING_MANAGER = auto()
 
 
+# Methods decide, never a class, so that no SDK is imported to ask for its classes. Bytes come first wherever they can
+# be had: an SDK's typed chunks cost twenty times as much.
 _ABILITIES = (
     ("aiter_sse", Kind.EVENTS),
     ("__aiter__", Kind.ASYNC),
@@ -98,8 +100,10 @@ def kind_of(stream: Any) -> Kind | None:
     response = response_of(stream)
     if response is not None:
         return Kind.BLOCKING_RESPONSE if _is_blocking(response) else Kind.RESPONSE
-    if _has_content(stream):
+    # Not `stream.content`: where that is a property (requests), it would read the whole body, here and now.
+    if hasattr(inspect.getattr_static(stream, "content", None), "iter_any"):
         return Kind.AIOHTTP
+    # litellm's stream has the methods of both worlds, and those of its inner stream's other world fail.
     if hasattr(wrapped_by(stream), "__iter__") and not hasattr(wrapped_by(stream), "__aiter__"):
         return Kind.BLOCKING
     for name, kind in _ABILITIES:
@@ -110,15 +114,15 @@ def kind_of(stream: Any) -> Kind | None:
 
 def connection_of(stream: Any) -> Any | None:
     """Returns the connection that is read by an asynchronous `recv`: `stream` itself, or that inside a Live session of
-    google-genai, whose own messages have lost what their types do not know."""
+    google-genai."""
+    # The session's own messages are typed, and have lost the fields that these types do not have.
     if type(stream).__module__ == _LIVE_SESSIONS:
         stream = getattr(stream, "_ws", None)
     return stream if inspect.iscoroutinefunction(getattr(type(stream), "recv", None)) else None
 
 
 def wrapped_by(stream: Any) -> Any | None:
-    """Returns the stream inside litellm's, which has the methods of both worlds: only those of its inner stream
-    work."""
+    """Returns the stream inside litellm's; None for any other stream."""
     return getattr(stream, "completion_stream", None)
 
 
@@ -137,8 +141,10 @@ def response_of(stream: Any) -> Any | None:
 
 
 def is_untouched(stream: Any) -> bool:
-    """Returns whether a stream is an SDK's own, so that the bytes below it may be read in its place. One that somebody
-    has wrapped, or whose type or iterator is patched, is iterated: else an instrumentation's span would never end."""
+    """Returns whether a stream is an SDK's own, so that the bytes below it may be read in its place."""
+    # A stream that somebody has wrapped, or whose type or iterator is patched, is iterated: its wrapper counts chunks,
+    # and ends its span after the last one. Read below it, the span would never end. A wrapper cannot be asked whether
+    # it is one (proxies lie about their class), so it is the code that is asked in which folder it was written.
     kind = type(stream)
     root = kind.__module__.partition(".")[0]
     if root not in _SDKS:
@@ -152,6 +158,8 @@ def is_untouched(stream: Any) -> bool:
 
 def foreign_iterator_of(stream: Any) -> Any | None:
     """Returns the generator that somebody has put into an SDK's stream, or that a subclass of its type makes."""
+    # The SDKs leave the generator inside to the garbage collector when their stream is closed. One that an
+    # instrumentation put there makes its record when it ends.
     held = getattr(stream, "_iterator", None)
     if not inspect.isasyncgen(held):
         return None
@@ -169,7 +177,8 @@ def _is_of(home: str, code: Any) -> bool:
 
 def raw_of(response: Any, method: str) -> Any | None:
     """Returns the object whose `method` gives a response's bytes as they came over the wire; None if the response was
-    read before: then its body is in memory and decoded, or gone."""
+    read before."""
+    # Then its body is in memory, decoded; or it is gone.
     for holder in (response, getattr(response, "http_response", None)):  # openai's and anthropic's raw responses
         if hasattr(holder, method):
             return None if getattr(holder, "is_stream_consumed", True) else holder
@@ -177,7 +186,8 @@ def raw_of(response: Any, method: str) -> Any | None:
 
 
 def untap(response: Any) -> None:
-    """Has a tap leave a response alone that a pipeline is about to read, so that its calls run and show once."""
+    """Has a tap leave a response alone that a pipeline is about to read."""
+    # Read by both, its calls would run twice, and show twice.
     for holder in (response, getattr(response, "http_response", None)):
         extensions = getattr(holder, "extensions", None)
         if isinstance(extensions, Mapping) and (copy := extensions.get(TAPPED)) is not None:
@@ -188,6 +198,7 @@ def pulled_of(stream: Any) -> Any | None:
     """Returns the response of urllib3 that `stream` is or holds (requests), if nobody has begun to read it."""
     held: tuple[Any, ...] = (stream, getattr(stream, "raw", None))
     for response in held:
+        # `tell` counts the bytes that came over the wire: 0 before anybody has read.
         if hasattr(response, "decode_content") and callable(getattr(response, "tell", None)):
             return response if response.tell() == 0 and not response.closed else None
     return None
@@ -202,18 +213,12 @@ def _gives_bytes(response: Any) -> bool:
 
 
 def _is_blocking(response: Any) -> bool:
-    """Returns whether a response blocks. httpx's have the methods of both worlds; the type of the body shows which of
-    them work."""
+    """Returns whether a response blocks."""
+    # httpx's responses have the methods of both worlds; the type of the body shows which of them work.
     if not hasattr(response, "aiter_bytes"):
         return True
     body = getattr(response, "stream", None)
     return hasattr(body, "__iter__") and not hasattr(body, "__aiter__")
-
-
-def _has_content(stream: Any) -> bool:
-    # Not `stream.content`: where that is a property (requests), it would read the whole body, here and now.
-    content = inspect.getattr_static(stream, "content", None)
-    return hasattr(content, "iter_any")
 
 
 def codings_of(response: Any) -> tuple[str, ...]:
@@ -229,11 +234,10 @@ def codings_of(response: Any) -> tuple[str, ...]:
 
 # -- items -----------------------------------------------------------------------------------------------------------
 
-# Turns the items of a stream into the decoder's input: bytes, text, or a payload as the wire had it.
-#
-# bytes, text, mappings                   as they are an event of an event source             its frame, written again:
-# an event named "error" stays one an SDK's typed chunk                    the payload that it was made of an item that
-# an SDK derived from others nothing: it would count twice
+#     bytes, text, mappings                     as they are
+#     an event of an event source               its frame, written again: an event named "error" stays one
+#     an SDK's typed chunk                      the payload that it was made of
+#     an item that an SDK derived from others   nothing: it would count twice
 
 Item: TypeAlias = "bytes | str | Mapping[str, Any]"
 
@@ -272,6 +276,9 @@ def as_item(item: Any, chunks: Callable[[], LangChainChunks] = langchain_chunks)
         return item
     if isinstance(item, (bytearray, memoryview)):
         return bytes(item)
+    # The order: LangChain's chunks have a `type`, too. OpenAI's helper wraps each chunk in an event of type "chunk" and
+    # adds events of its own, as Anthropic's does; both are named by their type. An event of an event source has text as
+    # its data, mistralai's an object.
     if getattr(item, "type", None) == "AIMessageChunk" and hasattr(item, "tool_call_chunks"):
         return chunks().payload(item)
     kind = getattr(item, "type", None)
@@ -302,6 +309,8 @@ def without_finish(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _payload(item: Any) -> Mapping[str, Any]:
+    # The SDKs' own `to_dict` gives the fields as the wire names them, also those that the type does not have. A plain
+    # pydantic model is written by its aliases, without the fields that are None, since its wire left them out.
     if hasattr(item, "to_dict"):
         payload = item.to_dict()
     elif hasattr(item, "model_dump"):
@@ -312,13 +321,14 @@ def _payload(item: Any) -> Mapping[str, Any]:
             "make each item the provider's payload, a dict, before you pass it on"
         )
     if not isinstance(payload, Mapping):
-        raise TypeError(f"{type(item).__name__}.to_dict() gave no mapping")
+        raise TypeError(f"expected a mapping from {type(item).__name__}.to_dict(), got {type(payload).__name__}")
     return _as_gemini_has_it(payload) if "candidates" in payload or "serverContent" in payload else payload
 
 
 def as_event(data: bytes, name: object) -> bytes:
     """Returns the data of an event as an event of an event stream; its name is kept where only the name marks an
     error."""
+    # A line end inside the data would end its field: each line gets a field of its own, which are joined again.
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     return (
         (b"event: error\n" if name == "error" else b"") + b"".join(b"data: " + line + b"\n" for line in lines) + b"\n"
@@ -326,8 +336,9 @@ def as_event(data: bytes, name: object) -> bytes:
 
 
 def _as_gemini_has_it(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a response of google-genai, or a Live session's message, in the wire's form, whose base64 is not the
-    URL-safe one."""
+    """Returns a response of google-genai, or a Live session's message, in the wire's form."""
+    # pydantic writes bytes in URL-safe base64, the wire has the standard one. A signature has to go back to the
+    # provider as it came.
     wire = {key: value for key, value in payload.items() if key not in _ADDED_BY_GENAI}
     contents = [candidate.get("content", {}) for candidate in wire.get("candidates", ())]
     contents.append(wire.get("serverContent", {}).get("modelTurn", {}))

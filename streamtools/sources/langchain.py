@@ -6,10 +6,8 @@
     response_metadata={"finish_reason": "stop"}     or `stop_reason`, `stopReason`, `done_reason`, `status`
 
 The chunks are a dialect of their own, made of every provider's wire (langchain-core 1.7:
-`langchain_core/messages/ai.py`, read 2026-11). `chunk_position="last"` is LangChain's own end and says nothing about
-the model's: only the provider's finish reason completes the turn. Content without a field in a chat payload (signatures
-of reasoning, media, results of tools that the provider ran) is passed on as a content block, so that it becomes an
-`UnknownPayload` event.
+`langchain_core/messages/ai.py`, read 2026-11). Content without a field in a chat payload becomes an `UnknownPayload`
+event.
 """
 
 from __future__ import annotations
@@ -55,6 +53,8 @@ class LangChainChunks:
         metadata: Mapping[str, Any] = getattr(chunk, "response_metadata", None) or {}
         choice: dict[str, Any] = {"index": 0, "delta": _delta(chunk)}
         self._has_calls = self._has_calls or bool(chunk.tool_call_chunks)
+        # `chunk_position="last"` is LangChain's own end and says nothing about the model's: only the provider's finish
+        # reason completes the turn.
         if finish := self._finish(metadata):
             choice["finish_reason"] = finish
         payload: dict[str, Any] = {"object": "chat.completion.chunk", "choices": [choice]}
@@ -80,6 +80,7 @@ class LangChainChunks:
         cached = (usage.get("input_token_details") or {}).get("cache_read")
         reasoning = (usage.get("output_token_details") or {}).get("reasoning")
         counts = {"input": usage.get("input_tokens"), "output": usage.get("output_tokens")}
+        # A chunk has the counts that it adds; a chat payload has the total.
         for name, count in (counts | {"cached": cached, "reasoning": reasoning}).items():
             if isinstance(count, int):
                 self._usage[name] = self._usage.get(name, 0) + count
@@ -99,6 +100,7 @@ def _delta(chunk: Any) -> dict[str, Any]:
         delta.update(_blocks(content))
     elif content:
         delta["content"] = content
+    # Integrations have these beside the content or as blocks of it; where both are there, the blocks count.
     for key in ("reasoning_content", "refusal"):
         if key not in delta and (text := more.get(key)):
             delta[key] = text
@@ -135,6 +137,8 @@ def _blocks(blocks: list[Any]) -> dict[str, Any]:
         elif kind not in _CALLS:
             others.append(block)
     delta: dict[str, Any] = {key: text for key, texts in collected.items() if (text := "".join(texts))}
+    # Signatures of reasoning, media, results of tools that the provider ran: content without a field in a chat payload
+    # stays a block, which the chat wire passes on unread.
     if others:
         delta["content"] = [delta.get("content", ""), *others]
     return delta

@@ -56,6 +56,9 @@ _LINGER_S = 0.05  # how long the end of a body is waited for, when all that matt
 _BUFFERED = 8  # chunks that may be in an HTTP library's hands at once
 
 
+# -- one stream --------------------------------------------------------------------------------------------------------
+
+
 class Source:
     """One stream: iterate `items` once, then `aclose`."""
 
@@ -79,7 +82,10 @@ class Source:
         """Begins to read; what comes is for `as_item`. Call it in the task that iterates."""
         self._begun = True
         stream = self._stream
+        # What a stream is good for is looked at again, now that it is read: somebody may have begun a response that was
+        # untouched when the pipeline was made. A plain asynchronous iterable stays one.
         kind = self._kind if self._kind is Kind.ASYNC else kind_of(stream)
+        # A request that was not awaited may return a stream, a manager that opens one, or a whole answer.
         if kind is Kind.AWAITABLE:
             stream = as_items(answer_of(await stream), None)
             kind = _check(stream)
@@ -102,13 +108,15 @@ class Source:
             TypeError: no stream yields such an item.
         """
         payload = as_item(item, self._langchain)
-        # litellm ends a stream that was cut with a finish reason of its own, and tells here that none was received.
+        # litellm ends every stream with a finish reason, also one that was cut; this attribute is None where no
+        # provider gave it. A finish that litellm made up must run nothing.
         if getattr(self._stream, "received_finish_reason", "") is None and isinstance(payload, Mapping):
             return without_finish(payload)
         return self._ended(payload) if isinstance(payload, str) else payload
 
     def _ended(self, text: str) -> str:
         """Returns a text with the end of its line if it is a whole JSON object: a frame of a socket comes without."""
+        # Only at the start of a line, and only what parses: a piece of a body may begin and end with a brace, too.
         was_at_start, self._is_at_line_start = self._is_at_line_start, text.endswith("\n")
         if (
             was_at_start
@@ -129,17 +137,20 @@ class Source:
         """Closes the stream, and leaves what was entered to open it. Idempotent.
 
         Args:
-            error: the error that ended the reading; a context manager that was entered is told.
+            error: the error that ended the reading, for a context manager that was entered.
 
         Returns:
-            Whether that manager took the error upon itself.
+            Whether that manager suppresses the error.
         """
+        # A stream that was never read is closed all the same, since it was handed over. A manager holds nothing before
+        # it is entered.
         if not self._begun and (kind := kind_of(self._stream)) is not Kind.MANAGER:
             self._begun = True
             if kind is Kind.AWAITABLE:  # a coroutine that is not closed would warn
                 await _close(self._stream)
             else:
                 self._read(self._stream, kind)
+        # First the body, then the response and all that was opened, in the reverse order of opening.
         if self._body is not None:
             await _end(self._body, cancelled=error is not None, chunks=_BUFFERED if self._codings else 1)
         trace = None if error is None else error.__traceback__
@@ -179,14 +190,15 @@ class Source:
             chunks = self._bytes(response)
         elif kind is Kind.AIOHTTP:
             chunks = stream.content.iter_any()
-            # None where aiohttp does not decode: it was told not to, or does not know how. Older versions do not tell.
+            # None where aiohttp does not decode, because of `auto_decompress=False` or of a coding that it does not
+            # know. Older versions lack the attribute.
             if getattr(stream.content, "total_compressed_bytes", 0) is None:
                 self._codings = codings_of(stream)
         elif kind is Kind.EVENTS:
             chunks = stream.aiter_sse()
         items: AsyncIterator[Any] = aiter(chunks)
         if kind is Kind.ASYNC and (inner := foreign_iterator_of(stream)) is not None:
-            self._opened.push_async_callback(_close, inner)  # the SDKs leave it to the garbage collector
+            self._opened.push_async_callback(_close, inner)
         if items is not stream:
             self._opened.push_async_callback(_close, items)
         if kind in (Kind.RESPONSE, Kind.AIOHTTP):
@@ -198,6 +210,7 @@ class Source:
 
     def _bytes(self, response: Any) -> Any:
         """Returns the bytes of a response; encoded ones as they came, since a library decodes without a bound."""
+        # Before the first byte is read, which a tap would copy.
         untap(response)
         codings = codings_of(response)
         raw = raw_of(response, "aiter_raw") if codings else None
@@ -209,6 +222,9 @@ class Source:
 
 def _of_connection(stream: Any) -> NextResponse | ResponseSource | None:
     return stream if getattr(type(stream), "is_of_connection", False) is True else None
+
+
+# -- what may be opened ------------------------------------------------------------------------------------------------
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
@@ -239,6 +255,9 @@ def _check(stream: Any) -> Kind:
     return kind
 
 
+# -- reading and closing -----------------------------------------------------------------------------------------------
+
+
 async def _decoded(
     chunks: AsyncIterator[bytes], codings: tuple[str, ...], limits: Limits
 ) -> AsyncGenerator[bytes, None]:
@@ -256,13 +275,12 @@ async def _decoded(
 
 
 async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> None:
-    """Brings a body to its end before it is closed, if that is within a few chunks.
-
-    After the last event its end is mostly here already; of an encoded body some bytes may stand before it. A connection
-    whose response was not read to its end is not used again, and the next request pays for a new one. Where the reader
-    leaves in the middle, the body is cancelled where it waits for more: httpx leaves generators that are merely closed
-    to the garbage collector, which trio tells.
-    """
+    """Brings a body to its end before it is closed, if that is within a few chunks."""
+    # After the last event its end is mostly here already; of an encoded body some bytes may stand before it. A
+    # connection whose response was not read to its end is not used again, and the next request pays for a new one.
+    #
+    # Where the reader leaves in the middle, the body is cancelled where it waits for more: httpx leaves generators that
+    # are merely closed to the garbage collector, of which trio warns.
     turns = ((0, _BUFFERED),) if cancelled else ((_LINGER_S, chunks), (0, _BUFFERED))
     for seconds, count in turns:
         with anyio.move_on_after(seconds):
@@ -296,8 +314,6 @@ async def _in_memory(items: Iterable[Any]) -> AsyncGenerator[Any, None]:
 
 # -- a connection that carries several responses ---------------------------------------------------------------------
 
-# Splits a connection that carries several responses into a stream for each.
-
 
 def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
     """Splits a connection of the Responses API, of Realtime or of Gemini's Live API into its responses: lanes,
@@ -320,6 +336,7 @@ def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
     """
     from .splitting import Responses, responses_of  # most streams are one response
 
+    # Two objects for one socket would take each other's events from it.
     if (connection := connection_of(stream)) is not None:
         return responses_of(connection, limits)
     return Responses(open_source(stream, limits), limits)

@@ -4,16 +4,8 @@
     a socket (an SDK's, a lane of its session, one of websockets) → `NextResponse`, an async iterator of the events of
                                                                     one response; or `responses_of`, of all
 
-The first event that shows its wire decides which one's `Lanes` tell the responses apart.
-
-Theory of operation of `Responses`. There is no task: the consumer that waits, be it for its response's next event or
-for the next response, reads the connection under a lock, and puts what is not its own where the others find it. So
-nothing is read ahead, and the order of the events within a response is the connection's.
-
-Theory of operation of `NextResponse`. A socket is read by `recv` and never closed here. It outlives its responses, so
-a record is kept beside it, as long as it lives: which responses have begun, and the events that wait for another
-reader. The record holds the connection by a weak reference alone, and is made anew once the connection has failed.
-Nothing is read between responses.
+The events of a response come in the connection's order. Nothing is read ahead of a consumer that waits, nor between
+responses; what waits for others is bounded by ``max_open_responses`` and ``max_waiting_bytes``.
 """
 
 from __future__ import annotations
@@ -39,6 +31,12 @@ __all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "responses_o
 
 
 _MAX_ASIDES = 64  # events kept although they belong to no open response
+
+
+# -- a connection of many responses ------------------------------------------------------------------------------------
+#
+# There is no task, since only a pipeline may open one. The consumer that waits, be it for its response's next event or
+# for the next response, reads the connection under a lock, and puts what is not its own where the others find it.
 
 
 class Events(Protocol):
@@ -116,6 +114,7 @@ class Responses:
     async def _read_until(self, is_there: Callable[[], bool]) -> None:
         """Reads the connection until something is there, or nothing more comes."""
         while not (is_there() or self._over):
+            # Asked again under the lock: whoever held it may have put there what this consumer waits for.
             async with self._reading:
                 if not (is_there() or self._over):
                     await self._read()
@@ -152,8 +151,9 @@ class Responses:
     def _framed(self, found: Iterable[bytes | Frame]) -> Iterator[tuple[Mapping[str, Any] | None, Item]]:
         for frame in found:
             data, name = (frame.data, frame.event) if isinstance(frame, Frame) else (frame, "message")
+            # A keep-alive; or a marker, which proves nothing here: it does not name the response that it would end.
             if not (line := data.strip()) or line.startswith(b":") or line == b"[DONE]":
-                continue  # a keep-alive, or a marker that proves nothing
+                continue
             payload = read_json(data)
             if name == "error" and isinstance(payload, dict):
                 payload["type"] = name  # only the event's name may say so
@@ -163,12 +163,14 @@ class Responses:
 
     def _route(self, payload: Mapping[str, Any] | None, item: Item) -> None:
         """Gives an item to the responses that it belongs to; one that cannot be read breaks them all."""
+        # Which response an unreadable event belongs to is unknown. Given to one, the others would be cut unnoticed.
         owners = list(self._sources) if payload is None else self._owners(payload)
         if not owners and payload is None:
             raise malformed("the data of an event between two responses is no JSON object")
         if not owners and payload is not None:
             self.asides.append(payload)
         for owner in owners:
+            # About a response that has ended: of its calls, say. `later` reads it, if anybody does.
             if payload is not None and self._ended is not None and owner is self._ended.response:
                 if not self._ended.put(payload):  # nobody waits for it
                     self.asides.append(payload)
@@ -180,6 +182,7 @@ class Responses:
 
     def _owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
         """Returns the responses that an event belongs to. An error is one of its own while the wire is not known."""
+        # The first event that shows its wire decides which one's `Lanes` distinguish the responses.
         if self._lanes is None and (name := detect(payload)) is not None:
             if (lanes := find(name).lanes) is None:
                 raise RemoteProtocolError(f"events of {name} come one response a body", kind="unknown_wire")
@@ -189,6 +192,7 @@ class Responses:
         return [OpenResponse(None, None, ended=True)] if provider_error(payload) else []
 
     def _begin(self, response: OpenResponse) -> ResponseSource:
+        # Open ones, and those that have ended before anybody took them: a peer could begin and end any number.
         count = len(self._sources) + sum(one.response.ended for one in self._new) + 1
         if count > (limit := self._limits.max_open_responses):
             raise LimitExceeded("max_open_responses", limit=limit, value=count, where="the connection")
@@ -224,6 +228,7 @@ class ResponseSource:
         await self._connection._read_until(lambda: bool(self._items) or self.response.ended or self._closed)
         if self._items:
             return self._take()
+        # The connection's error is not that of a response which had ended before.
         if not self.response.ended:
             self._connection._raise()
         raise StopAsyncIteration
@@ -270,7 +275,10 @@ def _size(item: Item) -> int:
 
 
 # -- a socket, a response at a time ------------------------------------------------------------------------------------
-
+#
+# A socket is read by `recv` and never closed here. It outlives its responses, so a record is kept beside it, as long as
+# it lives: which responses have begun, and the events that wait for another reader. The record is made anew once the
+# connection has failed.
 
 _METHODS = ("recv_bytes", "recv")  # OpenAI's SDK parses nothing in the first
 _ENDS = frozenset({"ConnectionClosedOK", "EOFError"})  # of websockets; of a lane in OpenAI's SDK
@@ -320,6 +328,7 @@ class _Connection:
     gives_frames = True
 
     def __init__(self, connection: Any) -> None:
+        # Weak, because the record is a value of `_known`: a strong reference to its own key would keep both for ever.
         name = next(name for name in _METHODS if hasattr(connection, name))
         self._receive = WeakMethod(getattr(connection, name))
 
@@ -338,6 +347,7 @@ class _Connection:
     async def __anext__(self) -> Any:
         receive = self._receive()
         assert receive is not None, "its reader keeps the connection alive"
+        # By the name of the exception's class, since neither library is imported here.
         try:
             return await receive()
         except Exception as error:

@@ -119,5 +119,5 @@ def test_anything_else_is_refused_and_one_is_told_what_to_pass(item: Any) -> Non
 
 
 def test_a_chunk_that_gives_no_mapping_is_refused() -> None:
-    with pytest.raises(TypeError, match="gave no mapping"):
+    with pytest.raises(TypeError, match="expected a mapping from"):
         as_item(Chunk(["a list"]))  # type: ignore[arg-type]
