@@ -50,6 +50,8 @@ def carried(carrier: Mapping[str, str]) -> Iterator[None]:
     Nothing changes where that span is the current one already, or where the carrier is empty. Hold it in one task, and
     around no ``yield``.
     """
+    # In the same process the current span is the one that the carrier names. Attached again, it would be a remote span
+    # without the context's other values.
     if not carrier or current_carrier().get("traceparent") == carrier.get("traceparent"):
         yield
         return
@@ -62,15 +64,15 @@ def carried(carrier: Mapping[str, str]) -> Iterator[None]:
 
 # -- tracers ---------------------------------------------------------------------------------------------------------
 
-# Keeps the tracer of each provider, since making one costs a fifth of a step's spans.
-
-# By the provider's identity: Logfire's has an equality of its own, and no hash.
+# The tracer of each provider is kept, since making one costs a fifth of a step's spans. By the provider's identity:
+# Logfire's is a dataclass, with an equality of its own and without a hash.
 _tracers: dict[int, dict[str | None, trace.Tracer]] = {}
 
 
 def tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> trace.Tracer:
     """Returns the tracer of a provider, or of the global one."""
-    if provider is None:  # the global one, which may still be set: its stand-in must not be kept
+    # The global provider may still be set: the tracer of its proxy must not be kept.
+    if provider is None:
         return trace.get_tracer("streamtools", __version__, None, schema_url)
     known = _tracers.get(id(provider))
     if known is None:
@@ -83,7 +85,8 @@ def tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> 
 
 
 def _watched(provider: trace.TracerProvider) -> bool:
-    """Has the tracers of a provider forgotten with it; returns False if its end cannot be told."""
+    """Has the tracers of a provider forgotten with it; returns False if its end cannot be observed."""
+    # An identity is used again once its object is gone. Where no weak reference is possible, nothing is kept.
     try:
         weakref.finalize(provider, partial(_tracers.pop, id(provider), None)).atexit = False
     except TypeError:

@@ -3,8 +3,7 @@
     Tracing(logger=logging.getLogger("myapp.tools"))
 
 A record's message is a line for people; programs join by its attributes (``extra``): `FIELDS`. Arguments and results
-are not in it. A call id, a tool's name and a run's id are somebody else's words: line breaks, control and invisible
-characters are escaped in them, so that a formatter may show them all.
+are not in it.
 """
 
 from __future__ import annotations
@@ -33,6 +32,8 @@ def log_call(logger: logging.Logger, observation: Observation, run_id: str, span
     level = logging.INFO if observation.outcome == "ok" else logging.WARNING
     if not logger.isEnabledFor(level):
         return
+    # A call id, a tool's name and a run's id are somebody else's words. Line breaks, control and invisible characters
+    # are escaped in all of them, since a formatter may show any attribute: a log must have no forged lines.
     context = span.get_span_context()
     values = (
         trace.format_trace_id(context.trace_id),
@@ -45,7 +46,7 @@ def log_call(logger: logging.Logger, observation: Observation, run_id: str, span
         observation.outcome,
     )
     with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
-        # ascii(): a call id and a name are the model's words, and may hold line breaks and terminal escapes
+        # `ascii` also quotes them, so that a name cannot pass for a part of the sentence.
         logger.log(
             level,
             "tool call %s of %s: %s",

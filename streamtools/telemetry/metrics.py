@@ -2,10 +2,9 @@
 
     Trajectory(observers=[Tracing(), Metrics()])
 
-A pipeline that is given no observers has both, where the application has set their providers. Attributes have few
-values: no id, no name of a tool that nobody registered, and at most `MAX_MODELS` names of models, since a server may
-make them up. Names and buckets: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai
-(gen-ai-metrics.md, read 2026-11-23); `streamtools.*` names are ours.
+A pipeline that is given no observers has both, where the application has set their providers. Names and buckets:
+https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (gen-ai-metrics.md, read 2026-11-23);
+`streamtools.*` names are ours.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ __all__ = ["MAX_MODELS", "NAMES", "Metrics", "MetricNames"]
 MAX_MODELS = 100
 """Different names of models in the attributes of one process; the others are ``_OTHER``."""
 
+# The buckets that the conventions advise for each metric.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _FIRST_CHUNK = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 _PER_CHUNK = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
@@ -87,7 +87,7 @@ class Metrics:
             handler(self, event)
 
     def around_tool(self, call_id: str) -> None:
-        """Nothing is held around a tool."""
+        """Returns None: nothing is to be held."""
 
     def _step_start(self, event: StepStart) -> None:
         self._start, self._stream, self._ended = event, None, False
@@ -101,6 +101,7 @@ class Metrics:
         if STEP_OUTCOMES[outcome].is_error:
             attributes["error.type"] = stream_error_type(event.error)
         self._operation_ended(event.time, attributes)
+        # One mean for a response: an observation for each chunk would cost something per token.
         stream = self._stream
         if stream is not None and event.seq - stream.seq > 1:
             self._record("time_per_output_chunk", (event.time - stream.time) / (event.seq - stream.seq - 1), attributes)
@@ -111,6 +112,7 @@ class Metrics:
                     self._record("token_usage", count, {**self._of_chat(), "gen_ai.token.type": facts.metric})
 
     def _step_end(self, event: StepEnd) -> None:
+        # A step that is left or cancelled has no `StreamEnd`, but asked a model all the same.
         if not self._ended:
             attributes = self._of_chat()
             if STEP_OUTCOMES[event.outcome].is_error:
@@ -119,14 +121,16 @@ class Metrics:
 
     def _operation_ended(self, at: float, attributes: dict[str, str]) -> None:
         self._ended = True
+        # A step of given or resumed calls asks no model.
         if self._start is not None and self._start.asks_model:
             self._record("operation_duration", max(0.0, at - self._asked), attributes)
 
     def _observation(self, event: Observation) -> None:
-        unregistered = event.schema_source is None
+        # Each set of attributes is a time series of its own. An id is in none of them, and a name only if a tool of the
+        # program's has it: a model may make up any number.
         tool = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": _OTHER if unregistered else event.tool_name,
+            "gen_ai.tool.name": _OTHER if event.schema_source is None else event.tool_name,
         }
         self._record("calls", 1, {**tool, SEMCONV.call_outcome: event.outcome})
         for wait in event.waits:
@@ -153,6 +157,8 @@ class Metrics:
         if record is not None:
             record(value, attributes)
 
+
+# -- instruments -------------------------------------------------------------------------------------------------------
 
 _HANDLERS: dict[type[Event], Callable[[Metrics, Any], None]] = {
     StepStart: Metrics._step_start,
@@ -199,6 +205,7 @@ def _made(meter: metrics.Meter, names: MetricNames) -> dict[str, _Record]:
 
 
 def _bounded(model: str) -> str:
+    # A compatible server may answer with any name of a model, another one each time.
     if model not in _models and len(_models) >= MAX_MODELS:
         return _OTHER
     _models.add(model)

@@ -1,20 +1,11 @@
 """Lists every span and attribute name that streamtools emits, in one table; words failures and requests in them.
 
-A profile is one `Names`: the default writes the GenAI semantic conventions v1.41, the last release of OpenTelemetry's
-conventions that has them (stability: development); ``genai-0.1`` the first release of the repository that they have
-moved to. A name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in every profile. Arize
-Phoenix and MLflow read the default, and fill more columns from it than from names of their own (`tests/backends`).
-
     Tracing(names="genai-0.1")
     Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
 
-Captured content is fitted into an attribute: text is cut at its end, JSON inside its texts and lists, so that it stays
-JSON. The cut is marked by `MARK`. Why a span failed is said without a word of the model's, the provider's or the
-tool's. A request has its model, its parameters and its messages; it is read as the caller sent it, in the shape of any
-provider, and nothing of it is changed, or required to be there.
-
-Sources: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20), there
-gen-ai-spans.md and gen-ai-input-messages.json for requests
+A profile is one `Names`; a name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in
+every profile. Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read
+2026-11-20), there gen-ai-spans.md and gen-ai-input-messages.json for requests.
 """
 
 from __future__ import annotations
@@ -53,6 +44,13 @@ __all__ = [
 ]
 
 
+# -- the profiles ------------------------------------------------------------------------------------------------------
+#
+# v1.41 is the last release of OpenTelemetry's conventions that has those for GenAI (stability: development); they have
+# moved to a repository of their own, whose first release is `genai-0.1`. Arize Phoenix and MLflow read the default, and
+# fill more columns from it than from names of their own (`tests/backends`), so they have no profile.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """A profile of names for spans and attributes. The defaults are the GenAI semantic conventions v1.41."""
@@ -64,7 +62,7 @@ class Names:
     """The agent's name follows it, where it has one."""
     step_span: str = "streamtools.step"
     chat_span: str = "chat"
-    """The model's name follows it, where the stream told it."""
+    """The model's name follows it, where the request or the stream has it."""
     tool_span: str = "execute_tool"
     """The tool's name follows it."""
     approval_span: str = "streamtools.approval"
@@ -227,10 +225,14 @@ def provider_of(wire: str) -> str:
 # -- captured content, cut to fit --------------------------------------------------------------------------------------
 
 
+# Text is cut at its end, JSON inside its texts and lists: cut at its end, it would not be JSON any more, and the viewer
+# would show a string. Long texts are shortened first, since the structure is worth more than the end of a text.
 MARK = "…"
+"""Stands where something was left out."""
 
 _LENGTHS = (4096, 1024, 256, 64, 16, 0)  # of texts, tried in this order
 _ITEMS = (64, 16, 4, 1, 0)  # of lists and objects, tried with the shortest texts
+_KEY_CHARS = 64  # of an object's key
 
 
 def fitted(text: str, most: int) -> str:
@@ -244,6 +246,7 @@ def fitted_json(value: Any, most: int) -> str:
     written = _json(value)
     if len(written) <= most:
         return written
+    # A dozen attempts at most, whatever the value: the cost is linear in its size.
     for length in (most, *_LENGTHS):
         if length <= most and len(written := _json(_cut(value, length, None))) <= most:
             return written
@@ -259,15 +262,11 @@ def _cut(value: Any, length: int, items: int | None) -> Any:
     if isinstance(value, dict):
         kept = list(value.items())[:items]
         left = {MARK: len(value) - len(kept)} if len(kept) < len(value) else {}
-        return {_cut_key(key): _cut(item, length, items) for key, item in kept} | left
+        return {fitted(str(key), _KEY_CHARS): _cut(item, length, items) for key, item in kept} | left
     if isinstance(value, (list, tuple)):
         kept_items = [_cut(item, length, items) for item in value[:items]]
         return kept_items if len(kept_items) == len(value) else [*kept_items, MARK]
     return value
-
-
-def _cut_key(key: Any) -> str:
-    return fitted(str(key), 64)
 
 
 def _json(value: Any) -> str:
@@ -275,6 +274,8 @@ def _json(value: Any) -> str:
 
 
 # -- why a span failed -------------------------------------------------------------------------------------------------
+#
+# In words of ours alone: an exception's own words may quote the model, the provider or the tool, and are content.
 
 
 def error_of(observation: Observation) -> BaseException | None:
@@ -284,19 +285,22 @@ def error_of(observation: Observation) -> BaseException | None:
 
 
 def is_pending(observation: Observation) -> bool:
-    """Returns whether a call only waits for an approval that may still come: that is no failure."""
+    """Returns whether a call only waits for an approval that may still come: that is not a failure."""
     return isinstance(observation.error, ApprovalPending)
 
 
 def call_words(observation: Observation, end: StreamEnd | None) -> str:
     """Returns why a call is not ``ok``."""
+    # Three outcomes have words that depend on more than their row: the time, whether it ran, the turn's end.
     outcome, error = observation.outcome, error_of(observation)
     if outcome == "timed_out" and observation.duration is not None:
         return f"timed out after {observation.duration:.3g} s"
     if outcome == "cancelled" and not observation.attempts:
         return "not run: it was cancelled"
     if outcome == "skipped" and end is not None:
-        return f"not run: {_turn_words(end)}"
+        if end.error is not None:
+            return f"not run: its turn failed ({stream_words(end.error)})"
+        return f"not run: its turn ended by {end.finish}" if end.complete else "not run: its turn was cut"
     return OUTCOMES[outcome].words.format(type="an exception" if error is None else class_name(error))
 
 
@@ -314,13 +318,10 @@ _KINDS = {
 }
 
 
-def _turn_words(end: StreamEnd) -> str:
-    if end.error is not None:
-        return f"its turn failed ({stream_words(end.error)})"
-    return f"its turn ended by {end.finish}" if end.complete else "its turn was cut"
-
-
 # -- requests in the words of the conventions --------------------------------------------------------------------------
+#
+# A request is read as the caller sent it, in the shape of any provider; nothing of it is changed, or required to be
+# there. Telemetry must not raise because a request has a shape that is not known here.
 
 
 _PLACES = ("", "config", "generationConfig", "generation_config", "inferenceConfig", "options")
@@ -358,6 +359,7 @@ def parameters(request: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 def instructions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the system's instructions, where the request has them beside its messages."""
+    # Anthropic, Responses, Gemini; in Chat Completions they are a message.
     names = ("system", "instructions", "systemInstruction", "system_instruction")
     found = next((request[name] for name in names if request.get(name)), None)
     return [] if found is None else list(_parts(found))
@@ -365,6 +367,7 @@ def instructions(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def input_messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the messages of a request."""
+    # Responses takes bare text as its input, and so does Gemini as its contents.
     found = next((request[name] for name in ("messages", "input", "contents") if request.get(name)), None)
     if isinstance(found, str):
         return [{"role": "user", "parts": list(_parts(found))}]
@@ -448,14 +451,11 @@ def _tool_call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
 
 
 # -- prices ----------------------------------------------------------------------------------------------------------
-
-# Counts a response's cost in money, by prices of the caller's.
 #
 #     Tracing(prices={"gpt-5": {"input_tokens": 1.25, "cached_input_tokens": 0.125, "output_tokens": 10}})
 #
-# A price is for a million tokens of a count of `streamtools.Usage`. Counts that are parts of another one (those from
-# the cache, sound) are paid at their own price where there is one, and else as the rest of the whole. No price is
-# built in: they change, and differ by contract.
+# A price is for a million tokens of a count of `streamtools.Usage`. No price is built in: they change, and differ by
+# contract.
 
 Prices: TypeAlias = Mapping[str, Mapping[str, float]] | Callable[[str | None, Usage], float | None]
 """The prices of models, by the beginning of their names; or a function of the model's name and the usage, which returns
@@ -470,8 +470,8 @@ def checked_prices(prices: Prices | None) -> Prices | None:
     """Returns the prices.
 
     Raises:
-        ValueError: a price is for no count of `Usage`.
-        TypeError: they are neither a mapping of mappings nor a function, or a price is no number.
+        ValueError: a price is not for a count of `Usage`.
+        TypeError: they are neither a mapping of mappings nor a function, or a price is not a number.
     """
     if prices is None or callable(prices):
         return prices
@@ -482,7 +482,7 @@ def checked_prices(prices: Prices | None) -> Prices | None:
             if count not in COUNTS:
                 raise ValueError(f"prices[{model!r}]: unknown count {count!r}; there are {', '.join(COUNTS)}")
             if isinstance(each, bool) or not isinstance(each, (int, float)):
-                raise TypeError(f"prices[{model!r}][{count!r}] is {type(each).__name__}, not a number")
+                raise TypeError(f"prices[{model!r}][{count!r}]: expected a number, got {type(each).__name__}")
     return prices
 
 
@@ -499,6 +499,8 @@ def cost_of(prices: Prices | None, models: tuple[str | None, ...], usage: Usage 
     if callable(prices):
         return prices(next((name for name in models if name), None), usage)
     for model in models:
+        # Providers add a date or a version to a model's name. "gpt-5" is the beginning of "gpt-5-mini", too, so that
+        # the longest name counts.
         known = [name for name in prices if model is not None and model.startswith(name)]
         if known:
             return _cost(prices[max(known, key=len)], usage)
@@ -506,10 +508,13 @@ def cost_of(prices: Prices | None, models: tuple[str | None, ...], usage: Usage 
 
 
 def _cost(price: Mapping[str, float], usage: Usage) -> float:
+    # A count that is a part of another one (tokens from the cache, sound) is paid at its own price where it has one,
+    # and is then taken out of the nearest whole that has a price; else it is paid as the rest of that whole.
     left = {name: getattr(usage, name) or 0 for name in COUNTS}
     for part, whole in _PARTS.items():
         if part in price:
             while whole not in price and whole in _PARTS:
                 whole = _PARTS[whole]
             left[whole] -= left[part]
+    # A provider's parts may be more than their whole: no cost is negative.
     return sum(max(0, left[name]) * price[name] for name in price) / MILLION

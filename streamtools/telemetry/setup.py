@@ -3,8 +3,8 @@
     with configure("jaeger-file", path="trace.json"):
         ...                                     # every pipeline draws its spans from here on
 
-The only module of streamtools that imports the OpenTelemetry SDK; nothing here runs unless it is called. A Jaeger,
-Tempo, Phoenix, Langfuse or any other collector takes ``configure("otlp", endpoint="http://localhost:4318")``.
+This is the only module of streamtools that imports the OpenTelemetry SDK. A Jaeger, Tempo, Phoenix, Langfuse or any
+other collector takes ``configure("otlp", endpoint="http://localhost:4318")``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import orjson
 from opentelemetry import trace
@@ -33,13 +33,10 @@ from opentelemetry.sdk.trace.export import (
     SpanExporter,
     SpanExportResult,
 )
-from opentelemetry.trace import Link, SpanContext, StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace import SpanContext, StatusCode, format_span_id, format_trace_id
 
 from ..errors import LocalProtocolError
 from ..files import write_private
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import Event
 
 __all__ = [
     "ExporterName",
@@ -97,6 +94,7 @@ def configure(
     wanted = _EXPORTERS.get(exporter)
     if wanted is None:
         raise ValueError(f"exporter={exporter!r}: must be one of {', '.join(_EXPORTERS)}")
+    # OpenTelemetry's global provider can be set once, and not replaced: to one that is there, the exporter is added.
     make, make_processor = wanted
     present = trace.get_tracer_provider() if set_global else None
     add = _adder(present)
@@ -106,10 +104,13 @@ def configure(
     if add is not None and present is not None:
         add(processor)
         return Telemetry(present, processor, watched, own=None)
-    own = TracerProvider(resource=Resource.create({"service.name": _service_name(service_name)}))
+    name = service_name or os.environ.get("OTEL_SERVICE_NAME") or "streamtools"
+    own = TracerProvider(resource=Resource.create({"service.name": name}))
     own.add_span_processor(processor)
     if set_global:
         trace.set_tracer_provider(own)
+    # The global provider works on after `shutdown`, since the program cannot set another one: a later `configure` adds
+    # to it. One that nobody else can reach ends with its handle.
     return Telemetry(own, processor, watched, own=None if set_global else own)
 
 
@@ -148,7 +149,7 @@ class Telemetry:
         Returns:
             Whether every span since the last flush was exported, and in time.
         """
-        # The SDK's batch processor ignores its timeout and says True to failed exports, so both are done here.
+        # The SDK's batch processor ignores its timeout, and returns True for failed exports, so both are done here.
         worker = threading.Thread(target=self._processor.force_flush, name="streamtools-flush", daemon=True)
         worker.start()
         worker.join(timeout_s)
@@ -170,6 +171,9 @@ class Telemetry:
         self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
     ) -> None:
         self.shutdown()
+
+
+# -- exporters and processors ------------------------------------------------------------------------------------------
 
 
 class MemoryExporter(SpanExporter):
@@ -209,7 +213,8 @@ class JaegerFileExporter(SpanExporter):
         self._kept = 0
         self._document = JaegerDocument()
         self._lock = threading.Lock()
-        self._write()  # an unwritable path is told to the one who gave it
+        # At once, so that an unwritable path is an error of the call that gave it: the processor's thread would log it.
+        self._write()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Adds these spans, as many as there is room for, and writes the file."""
@@ -265,7 +270,9 @@ class _Watched(SpanExporter):
 
 
 class _Detachable(SpanProcessor):
-    """A processor that can be taken out of its provider, which the SDK cannot do: after `shutdown` it is deaf."""
+    """A processor that ignores every span after its `shutdown`, as if it were taken out of its provider."""
+
+    # The SDK has no way to remove a processor from a provider, and a program's own provider outlives the handle.
 
     def __init__(self, inner: SpanProcessor) -> None:
         self._inner: SpanProcessor | None = inner
@@ -299,6 +306,7 @@ def _otlp(settings: _Settings) -> SpanExporter:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise ImportError('the OTLP exporter is not installed: pip install "llm-streamtools[otlp]"') from error
+    # An address that is passed is used as it is, while the SDK appends the path to that of the environment variable.
     url = settings.endpoint
     if url is not None and not url.rstrip("/").endswith(OTLP_TRACES_PATH):
         url = url.rstrip("/") + OTLP_TRACES_PATH
@@ -329,17 +337,10 @@ def _adder(provider: trace.TracerProvider | None) -> Callable[[SpanProcessor], N
     return add
 
 
-def _service_name(given: str | None) -> str:
-    return given or os.environ.get("OTEL_SERVICE_NAME") or "streamtools"
-
-
 # -- the file for Jaeger's UI ----------------------------------------------------------------------------------------
-
-# Writes finished spans as Jaeger UI JSON, which its *Upload* takes, with no server and no collector.
 #
-# In go finished spans, out comes ``{"data": [trace, ...]}``. Times are microseconds. A parent is a ``CHILD_OF``
-# reference and comes first, because the UI takes the first reference for the parent; links follow as ``FOLLOWS_FROM``
-# (the format has no place for a link's attributes). The UI shows an error by the tag ``error`` alone.
+# Finished spans become Jaeger UI JSON, `{"data": [trace, ...]}`, which its *Upload* takes, without a server or a
+# collector. Times are microseconds.
 #
 # Source: https://github.com/jaegertracing/jaeger/blob/v2.20.0/internal/uimodel/model.go (read 2026-11-20)
 
@@ -383,24 +384,27 @@ class JaegerDocument:
                 "startTime": start // 1000,
                 "duration": max(0, (span.end_time or start) - start) // 1000,
                 "tags": _tags(span),
-                "logs": [_log(event) for event in span.events],
+                "logs": [
+                    {"timestamp": one.timestamp // 1000, "fields": [_tag("event", one.name), *_many(one.attributes)]}
+                    for one in span.events
+                ],
                 "processID": _process_id(trace["processes"], span.resource),
             }
         )
 
 
 def _references(span: ReadableSpan) -> list[dict[str, Any]]:
+    # The UI takes the first reference for the parent, so links follow. Jaeger's own storage has no place for a link's
+    # attributes; the viewer shows a reference's tags, so they are written there.
     found = [_reference("CHILD_OF", span.parent)] if span.parent is not None else []
-    # The viewer shows a reference's tags; Jaeger's own storage has none.
-    return [*found, *(_reference("FOLLOWS_FROM", link.context) | _tags_of(link) for link in span.links)]
+    for link in span.links:
+        tags = {"tags": _many(link.attributes)} if link.attributes else {}
+        found.append(_reference("FOLLOWS_FROM", link.context) | tags)
+    return found
 
 
 def _reference(kind: str, context: SpanContext) -> dict[str, Any]:
     return {"refType": kind, "traceID": format_trace_id(context.trace_id), "spanID": format_span_id(context.span_id)}
-
-
-def _tags_of(link: Link) -> dict[str, Any]:
-    return {"tags": _many(link.attributes)} if link.attributes else {}
 
 
 def _process_id(processes: dict[str, Any], resource: Resource) -> str:
@@ -425,15 +429,12 @@ def _tags(span: ReadableSpan) -> list[dict[str, Any]]:
     status = span.status
     if status.status_code is not StatusCode.UNSET:
         tags.append(_tag("otel.status_code", status.status_code.name))
+    # The UI shows an error by this tag alone.
     if status.status_code is StatusCode.ERROR:
         tags.append(_tag("error", True))
     if status.description:
         tags.append(_tag("otel.status_description", status.description))
     return tags
-
-
-def _log(event: Event) -> dict[str, Any]:
-    return {"timestamp": event.timestamp // 1000, "fields": [_tag("event", event.name), *_many(event.attributes)]}
 
 
 def _many(attributes: Mapping[str, Any] | None) -> list[dict[str, Any]]:

@@ -9,31 +9,12 @@
         ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
         └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
 
-Theory of operation. A tool is a sibling of the chat that proposed it, because it may outlive it; links tell
-causes, and so do attributes (`names.Names`), since some trace stores drop links. A span's name and first
-attributes are known before it is made (samplers see nothing else), so a chat span is made at the first chunk and a tool
-span when its tool starts; both are given the time of the event where they begin. Every announced call of kind
-``function`` or ``custom`` gets one span. A ``server`` call gets none: the provider runs it, nothing tells when it
-started or how it ended, so a span would have to invent that; the chat span counts them.
+Every announced call of kind ``function`` or ``custom`` gets one span. Values of arguments, results and texts are in a
+span only if content is captured; everything else is names, codes, counts and times, bounded and valid as UTF-8. No span
+is ever current in the consumer's context; a tool's span is, while the tool's body runs.
 
-`Tracing` is the observer; `OpenStep` holds its knowledge of the step that goes on, and of each of its calls;
-`CallSpans` draws these; `Pen` starts, names and links all spans; `AttributeWriter` words their attributes.
-
-A span's status:
-
-* chat: ERROR for a stream that was truncated or failed. A stream that its consumer left (``abandoned``) or that was
-  cancelled from outside is no error: status unset, with the usage that was seen until then.
-* execute_tool: ERROR for every outcome but ``ok``; ``streamtools.failure_stage`` says how far the call came. A call
-  that only waits for an approval has no status.
-* invoke_agent: ERROR if the run's outcome is ``error``, or an exception left its block.
-* step: ERROR if `StepEnd.outcome` is ``error`` or ``truncated``. A failed tool does not fail its step.
-
-Its text is in words of ours, and an ``exception`` event has the type of the exception, if there is one; their own words
-are content. Values of arguments, results and texts come out only if content is captured; everything else is names,
-codes, counts and times. All text that a peer can choose is bounded, and made valid UTF-8: half a surrogate pair, which
-JSON allows, would make an OTLP exporter refuse the whole batch.
-
-No span is ever current in the consumer's context; a tool's span is, around the tool's body alone.
+`Tracing` is the observer; `OpenStep` is its state of the current step, with each call; `CallSpans` draws the calls;
+`SpanBuilder` starts, names and links all spans; `AttributeWriter` words their attributes.
 """
 
 from __future__ import annotations
@@ -97,13 +78,15 @@ from .names import (
 
 __all__ = [
     "AttributeWriter", "Attributes", "CAPTURE_CONTENT", "CallSpans", "MAX_ATTRIBUTE_CHARS", "OpenRun", "OpenStep",
-    "OpenToolSpan", "Pen", "SHORTEST_WAIT_S", "Tracing", "call_error_type", "stream_error_type", "stream_outcome",
+    "OpenToolSpan", "SHORTEST_WAIT_S", "SpanBuilder", "Tracing", "call_error_type", "stream_error_type",
+    "stream_outcome",
 ]  # fmt: skip
 
 
+# -- the observer ------------------------------------------------------------------------------------------------------
+
 SHORTEST_WAIT_S = 0.001
 """Waits below this are in no span: most are the way of an event."""
-
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that switches content on: ``true``, ``SPAN_ONLY`` or ``SPAN_AND_EVENT``."""
@@ -131,7 +114,7 @@ class Tracing:
         redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and
             returns the text to show. If it raises, this observer is dropped, and the text is not in the span.
         prices: the prices of models (see `streamtools.telemetry.names`): each chat then has its cost, and a run the
-            sum. Without them cost is told in tokens alone.
+            sum. Without them cost is in tokens alone.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 
     Raises:
@@ -162,10 +145,10 @@ class Tracing:
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
         self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact, checked_prices(prices))
-        self._pen = Pen(
+        self._builder = SpanBuilder(
             tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
         )
-        self._calls = CallSpans(self._pen, self._chat, logger)
+        self._calls = CallSpans(self._builder, self._chat, logger)
         self._run: OpenRun | None = None
         self._step: OpenStep | None = None
         self._before: OpenStep | None = None  # the step before
@@ -175,6 +158,7 @@ class Tracing:
     def event_types(self) -> Collection[type[Event]]:
         """The events that begin or end something; text deltas only if content is captured, and there is no other way to
         it."""
+        # Telemetry must not cost anything per token: a pipeline hands the whole response over at its end (`see_parts`).
         return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
 
     def see_parts(self, parts: Callable[[], tuple[Part, ...]]) -> None:
@@ -198,6 +182,7 @@ class Tracing:
             step.run = self._run
         if step is None:
             return  # between steps there is nothing to draw
+        # An observer that raises is dropped by its pipeline, and sees no further event: what is open ends here.
         try:
             handler(self, step, event)
         except BaseException:
@@ -208,19 +193,20 @@ class Tracing:
         """Draws the span of a run, which its steps are below."""
         self._run = OpenRun(conversation_id=run.conversation_id)
         if self._wanted["run"]:
-            name, now = self._pen.named(self._names.run_span, run.name), time.monotonic()
-            self._run.start(self._pen.tracer, name, self._writer.run_start(run), now)
+            name, now = self._builder.named(self._names.run_span, run.name), time.monotonic()
+            self._run.start(self._builder.tracer, name, self._writer.run_start(run), now)
 
     def end_run(self, outcome: str | None, error: BaseException | None) -> None:
         """Ends the span of the run, with the totals of its steps."""
         run, self._run = self._run, None
         if run is None or run.span is None:
             return
+        # A cancellation that left the block is not a failure of the run, nor is an interrupt.
         failed = isinstance(error, Exception) or outcome in _FAILED_RUNS
         if failed:
-            said = "the run failed" if error is None else f"the run failed: {class_name(error)}"
+            described = "the run failed" if error is None else f"the run failed: {class_name(error)}"
             known = error if isinstance(error, StreamToolsError) else None
-            self._pen.describe_failure(run.span, said, known, error, run.ns(time.monotonic()))
+            self._builder.describe_failure(run.span, described, known, error, run.ns(time.monotonic()))
         run.span.set_attributes(self._writer.run_end(run, outcome, error if failed else None))
         run.span.end(run.ns(time.monotonic()))
 
@@ -236,19 +222,17 @@ class Tracing:
 
         Enter and leave it in the tool's own task or thread, after `ToolStarted`.
         """
-        span = self._span_of(call_id)
+        # Not `start_as_current_span`, which would record the text of the tool's exception: it may be secret.
+        span = None
+        if (step := self._step) is not None:
+            known = step.calls.get(call_id)
+            span = step.span if known is None or known.span is None else known.span
         token = None if span is None else otel_context.attach(trace.set_span_in_context(span))
         try:
             yield
         finally:
             if token is not None:
                 otel_context.detach(token)
-
-    def _span_of(self, call_id: str) -> Span | None:
-        if self._step is None:
-            return None
-        known = self._step.calls.get(call_id)
-        return known.span if known is not None and known.span is not None else self._step.span
 
     # -- the beginning --
 
@@ -257,17 +241,19 @@ class Tracing:
             step.context = trace.set_span_in_context(step.run.span, step.context)
         if self._wanted["step"]:
             found, links = self._writer.step_start(event), self._links_of(step)
-            step.span = self._pen.start(step, self._names.step_span, found, step.began, links)
+            step.span = self._builder.start(step, self._names.step_span, found, step.began, links)
             step.context = trace.set_span_in_context(step.span, step.context)
 
     def _links_of(self, step: OpenStep) -> list[Link]:
         """Returns a step's links: to the one that suspended its calls, and, without a run span, to the one before."""
+        # The step that suspended calls is in another trace, of another day perhaps; its span is known by its
+        # traceparent.
         links: list[Link] = []
         if (asked := span_context_of(step.start.resumes)) is not None:
-            links.append(self._pen.link("resumes", asked))
+            links.append(self._builder.link("resumes", asked))
         before = None if self._before is None else self._before.span
         if before is not None and step.run is None:
-            links.append(self._pen.link("follows", before.get_span_context()))
+            links.append(self._builder.link("follows", before.get_span_context()))
         return links
 
     def _stream_start(self, step: OpenStep, event: StreamStart) -> None:
@@ -275,18 +261,21 @@ class Tracing:
         self._chat(step)
 
     def _chat(self, step: OpenStep) -> Span | None:
-        """Returns the chat span; made now if it is not there yet, without the model's name if nothing came."""
+        """Returns the chat span, which is made now if it does not exist; without the model's name if it is unknown."""
+        # Samplers see a span's name and first attributes alone. So a chat span is made with the first chunk, which has
+        # the model, and is given the time of the request.
         if step.chat is None and self._wanted["chat"] and step.start.asks_model:
             start, stream = step.start, step.stream
             asked = None if start.request is None else request_model(start.request)
-            name = self._pen.named(self._names.chat_span, asked or (stream.model if stream else None))
+            name = self._builder.named(self._names.chat_span, asked or (stream.model if stream else None))
             observed = {} if self._before is None else self._before.observed
-            links = [self._pen.link("observed", observed[seq]) for seq in start.causes if seq in observed]
+            links = [self._builder.link("observed", observed[seq]) for seq in start.causes if seq in observed]
             found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
-            step.chat = step.open_chat = self._pen.start(step, name, found, step.began, links, SpanKind.CLIENT)
+            step.chat = step.open_chat = self._builder.start(step, name, found, step.began, links, SpanKind.CLIENT)
         return step.chat
 
     def _text(self, step: OpenStep, event: TextDelta) -> None:
+        # What goes beyond an attribute would be cut; it need not be kept.
         if step.text_size < self._writer.max_chars:
             step.text.append(event.text)
             step.text_size += len(event.text)
@@ -294,7 +283,7 @@ class Tracing:
     def _describe_stream(self, span: Span, step: OpenStep, at: float) -> None:
         error = step.error
         raised = error if error is None or error.__cause__ is None else error.__cause__
-        self._pen.describe_failure(span, stream_words(error), error, raised, step.ns(at))
+        self._builder.describe_failure(span, stream_words(error), error, raised, step.ns(at))
 
     # -- the end --
 
@@ -305,7 +294,8 @@ class Tracing:
             step.run.add(event.usage, step.cost)
         self._chat(step)
         outcome = stream_outcome(event)
-        if outcome != "truncated":  # else the step's end tells whether it was the consumer who left
+        # A stream that its consumer left is truncated, too, and not an error. Only the step's end shows which it was.
+        if outcome != "truncated":
             self._end_chat(step, outcome, event)
 
     def _end_chat(self, step: OpenStep, outcome: StepOutcome, last: StreamEnd | StepEnd) -> None:
@@ -318,21 +308,25 @@ class Tracing:
                 found[self._names.stream_server_calls] = step.server_calls
             if self._writer.capture_content:
                 calls = [known.call for known in step.calls.values() if known.call is not None]
-                found |= self._writer.chat_content(self._said(step), calls, step.end)
+                found |= self._writer.chat_content(self._response_parts(step), calls, step.end)
                 if step.start.request is not None:
                     found |= self._writer.request_content(step.start.request)
+            # ERROR for a stream that was truncated or failed. One that its consumer left, or that was cancelled from
+            # outside, keeps its status unset, with the usage that was seen until then.
             if STEP_OUTCOMES[outcome].is_error:
                 self._describe_stream(span, step, last.time)
             span.set_attributes(found)
         span.end(step.ns(last.time))
 
-    def _said(self, step: OpenStep) -> Iterable[Part]:
+    def _response_parts(self, step: OpenStep) -> Iterable[Part]:
         if self._parts is not None:
             return self._parts()
+        # Without a pipeline that hands them over, as in a test of observers, order and reasoning are unknown.
         calls = (Part(kind="call", call_id=call_id) for call_id in step.calls)
         return [Part(kind="text", text="".join(step.text)), *calls]
 
     def _step_end(self, step: OpenStep, event: StepEnd) -> None:
+        # Children first, so that every span ends inside its parent.
         for known in step.calls.values():
             self._calls.end_lost(step, known, event)
         self._chat(step)
@@ -343,6 +337,7 @@ class Tracing:
             self._end_chat(step, event.outcome if left else stream_outcome(step.end), step.end)
         if (span := step.span) is not None:
             if span.is_recording():
+                # A failed tool does not fail its step: the model learns of it, and may go on.
                 if STEP_OUTCOMES[event.outcome].is_error:
                     self._describe_stream(span, step, event.time)
                 span.set_attributes(self._writer.step_end(event, step.error))
@@ -387,16 +382,20 @@ class AttributeWriter:
 
     def text(self, value: str) -> str:
         """Returns a name, an id or a code: cut, and valid as UTF-8."""
+        # A peer chooses these, so that they are bounded even where no content is captured.
         if len(value) <= MAX_NAME_CHARS <= self.max_chars and value.isascii():  # nearly always
             return value
         return self._cut(value, min(self.max_chars, MAX_NAME_CHARS))
 
     def _cut(self, value: str, most: int) -> str:
+        # JSON allows half a surrogate pair in any string, UTF-8 does not: one such text would make an OTLP exporter
+        # refuse its whole batch.
         value = fitted(value, most)
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
     def content(self, value: str) -> str:
         """Returns captured content: redacted, then cut; JSON stays JSON."""
+        # In this order, or a secret that a cut divides would not be recognised.
         value = self._redacted(value)
         if len(value) > self.max_chars and value[:1] in ("{", "["):
             try:
@@ -409,7 +408,7 @@ class AttributeWriter:
         if self.redact is not None:
             value = self.redact(value)
             if not isinstance(value, str):
-                raise TypeError(f"redact returned {type(value).__name__}, not a text")
+                raise TypeError(f"expected text from redact, got {type(value).__name__}")
         return value
 
     # -- a run --
@@ -538,8 +537,8 @@ class AttributeWriter:
         return found
 
     def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
-        """Returns the attributes of a call when somebody is asked whether it may run: none of `gen_ai`, by which it
-        would count as a second tool."""
+        """Returns the attributes of a call when somebody is asked whether it may run."""
+        # None of `gen_ai`, by which the wait would count as a second tool.
         names = self.names
         found = {**self._of_call(step, start), names.cause_seq: asked.causes, names.seq_first: asked.seq}
         self._put(found, names.waiting_tool, asked.tool_name or None)
@@ -596,6 +595,7 @@ class AttributeWriter:
             self._put(found, names.call_problem, call.problem)
             if call.normalizations:
                 found[names.call_normalizations] = call.normalizations
+        # The stage of a call that timed out or was cancelled depends on how far it had come.
         stage = OUTCOMES[observation.outcome].stage
         if stage is not None:
             found[names.failure_stage] = "execution" if started and stage == "dispatch" else stage
@@ -611,7 +611,10 @@ class AttributeWriter:
         """Returns the call's arguments, and its result for the model: JSON, or bare text."""
         found: Attributes = {}
         if call is not None:
-            self._put_content(found, self.names.tool_arguments, self._arguments(call))
+            # Normalised, the text is not what ran (a JSON string with the object inside, say).
+            is_changed = bool(call.normalizations) and call.arguments is not None
+            arguments = _json(call.arguments) if is_changed else call.arguments_text
+            self._put_content(found, self.names.tool_arguments, arguments)
         self._put_content(found, self.names.tool_result, observation.model_content)
         return found
 
@@ -619,6 +622,7 @@ class AttributeWriter:
         """Returns an exception for an ``exception`` event: its type, and its text if content is captured."""
         if not self.capture_content:
             return {"exception.type": self.text(class_name(error))}
+        # The innermost frames, and the end of their text: a stack is read from its last line.
         traced = TracebackException.from_exception(error, limit=-STACK_FRAMES)
         stack = "".join(traced.format())
         return {
@@ -641,11 +645,6 @@ class AttributeWriter:
         names = self.names
         return {names.run_id: self.text(step.run_id), names.step: step.step, names.cause_seq: step.causes}
 
-    def _arguments(self, call: ToolCall) -> str:
-        if call.normalizations and call.arguments is not None:
-            return _json(call.arguments)
-        return call.arguments_text
-
     def _put_content(self, found: Attributes, name: str | None, value: str) -> None:
         if name is not None:
             found[name] = self.content(value)
@@ -664,6 +663,7 @@ def stream_outcome(end: StreamEnd) -> StepOutcome:
 
 def stream_error_type(error: StreamError | None) -> str:
     """Returns the `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
+    # The conventions ask for low cardinality: prose in the place of a code would make each error a type of its own.
     if isinstance(error, ProviderError):
         for code in (error.type, error.code):
             if code is not None and _CODE.fullmatch(str(code)):
@@ -673,6 +673,7 @@ def stream_error_type(error: StreamError | None) -> str:
 
 def call_error_type(observation: Observation) -> str:
     """Returns the `error.type` of a call that is not ``ok``."""
+    # The tool's own exception, with its module; an error of ours is known by its class alone.
     error, facts = observation.error, OUTCOMES[observation.outcome]
     if facts.error_type is not None:
         return facts.error_type
@@ -691,8 +692,8 @@ def _json(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pen:
-    """The tracer, and all that was chosen for its spans."""
+class SpanBuilder:
+    """Starts, names and links spans, by all that was chosen for them."""
 
     tracer: Tracer
     names: Names
@@ -723,8 +724,8 @@ class Pen:
     def describe_failure(
         self, span: Span, described: str, error: StreamToolsError | None, raised: BaseException | None, at_ns: int
     ) -> None:
-        """Marks a span as failed. An error's own words may quote the peer, the arguments or the tool, so they are
-        content; `described` is in words of ours."""
+        """Marks a span as failed; `described` is in words of ours."""
+        # An error's own words may quote the peer, the arguments or the tool, so they are content.
         if error is not None and self.writer.capture_content:
             described = self.writer.words(error)
         span.set_status(Status(StatusCode.ERROR, described))
@@ -736,7 +737,9 @@ class Pen:
 
 
 def _epoch_offset_ns() -> int:
-    return time.time_ns() - time.monotonic_ns()  # events have monotonic time, spans have the epoch's
+    # Events have monotonic time, spans have the epoch's. One offset for a whole step keeps its spans in order, whatever
+    # happens to the clock meanwhile.
+    return time.time_ns() - time.monotonic_ns()
 
 
 @dataclass(slots=True)
@@ -801,6 +804,7 @@ class OpenStep:
 
     def forget(self) -> None:
         """Lets go of all that the next step does not ask for."""
+        # A run of many steps would hold every text and every call until its end.
         self.calls, self.text, self.end, self.run = {}, [], None, None
 
     def ns(self, at: float) -> int:
@@ -833,14 +837,18 @@ class OpenToolSpan:
 class CallSpans:
     """Draws calls; `chat` returns the span of the response that they came with."""
 
-    def __init__(self, pen: Pen, chat: Callable[[OpenStep], Span | None], logger: logging.Logger | None) -> None:
-        self._pen = pen
-        self._names, self._writer, self._wanted = pen.names, pen.writer, pen.wanted
+    def __init__(
+        self, builder: SpanBuilder, chat: Callable[[OpenStep], Span | None], logger: logging.Logger | None
+    ) -> None:
+        self._builder = builder
+        self._names, self._writer, self._wanted = builder.names, builder.writer, builder.wanted
         self._chat = chat
         self._logger = logger
 
     def call_start(self, step: OpenStep, event: ToolCallStart) -> None:
         """Takes the announcement of a call."""
+        # The provider runs a server call itself. Nothing shows when it started or how it ended, so a span would have to
+        # invent that; the chat span counts these calls.
         if event.kind == "server":
             step.server_calls += 1
         else:
@@ -857,8 +865,10 @@ class CallSpans:
         known = step.calls.get(event.call_id)
         if known is None or not self._wanted["approval"]:
             return
-        name = self._pen.named(self._names.approval_span, event.tool_name)
-        known.approval = self._pen.start(step, name, self._writer.approval(step.start, known.start, event), event.time)
+        name = self._builder.named(self._names.approval_span, event.tool_name)
+        known.approval = self._builder.start(
+            step, name, self._writer.approval(step.start, known.start, event), event.time
+        )
 
     def approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
         """Ends the wait for an approval."""
@@ -873,8 +883,9 @@ class CallSpans:
 
     def tool_started(self, step: OpenStep, event: ToolStarted) -> None:
         """Begins the span of a tool that runs now."""
+        # A span of a call covers all its attempts; those that failed are its events.
         known = step.calls.get(event.call_id)
-        if known is None or known.started_at is not None:  # another attempt of the same call
+        if known is None or known.started_at is not None:
             return
         known.started_at = event.time
         self._open_tool(step, known, event.time)
@@ -897,9 +908,10 @@ class CallSpans:
                 found[self._names.tool_queue_time] = started - ready
             for failed in event.failed_attempts:
                 span.add_event(self._names.attempt_event, self._writer.attempt(failed), step.ns(failed.ended))
+            # ERROR for every outcome but `ok`; a call that only waits for an approval has no status.
             if event.outcome != "ok" and not is_pending(event):
                 reason, error = call_words(event, step.end), error_of(event)
-                self._pen.describe_failure(span, reason, event.error, error, step.ns(event.time))
+                self._builder.describe_failure(span, reason, event.error, error, step.ns(event.time))
             if self._writer.capture_content:
                 found |= self._writer.tool_content(known.call, event)
             span.set_attributes(found)
@@ -911,8 +923,10 @@ class CallSpans:
             return
         for wait in event.waits:
             if not WAITS[wait.reason].has_own_span and wait.seconds >= SHORTEST_WAIT_S:
-                name = self._pen.named(self._names.wait_span, known.start.name)
-                span = self._pen.start(step, name, self._writer.wait(step.start, known.start, wait.reason), wait.began)
+                name = self._builder.named(self._names.wait_span, known.start.name)
+                span = self._builder.start(
+                    step, name, self._writer.wait(step.start, known.start, wait.reason), wait.began
+                )
                 span.end(step.ns(wait.ended))
 
     def _ending(self, step: OpenStep, known: OpenToolSpan | None) -> Span | None:
@@ -925,10 +939,12 @@ class CallSpans:
     def _open_tool(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
         if not self._wanted["execute_tool"]:
             return None
+        # A sibling of the chat that proposed it, and not its child, because it may outlive it. A link names the cause,
+        # and so do attributes, since some trace stores drop links.
         chat = self._chat(step)
-        links = [] if chat is None else [self._pen.link("proposed_by", chat.get_span_context())]
-        name = self._pen.named(self._names.tool_span, known.start.name)
-        known.span = self._pen.start(step, name, self._writer.tool_start(step.start, known.start), at, links)
+        links = [] if chat is None else [self._builder.link("proposed_by", chat.get_span_context())]
+        name = self._builder.named(self._names.tool_span, known.start.name)
+        known.span = self._builder.start(step, name, self._writer.tool_start(step.start, known.start), at, links)
         return known.span
 
     def end_lost(self, step: OpenStep, known: OpenToolSpan, event: StepEnd) -> None:
