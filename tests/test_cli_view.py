@@ -58,7 +58,12 @@ def test_the_page_is_opened_on_request(run: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"{", "no JSON"), (b"[]", "no file of"), (b"[" * 100_000, "no JSON"), (b'{"data":[{"spans":[]}]}', "no span of")],
+    [
+        (b"{", "no JSON"),
+        (b"[]", "no file of"),
+        (b"[" * 100_000, "no JSON"),
+        (b'{"data":[{"spans":[]}]}', "expected spans named"),
+    ],
 )
 def test_a_file_of_another_kind_is_refused_in_one_line(
     run: Path, content: bytes, told: str, capsys: pytest.CaptureFixture[str]

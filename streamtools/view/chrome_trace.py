@@ -1,8 +1,7 @@
 """Writes a picture as Chrome trace events, which Perfetto and ``chrome://tracing`` open.
 
 In goes a picture; out comes ``{"traceEvents": [...]}``. Each run is a process with a track for its steps and one for
-its stream; calls that overlap have tracks of their own. A slice never ends after the one around it, and each flow arrow
-begins and ends inside a slice, since viewers drop arrows that touch none. Times are whole microseconds.
+its stream; calls that overlap have tracks of their own. Times are whole microseconds.
 
 Source: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format", read
 2026-11-23)
@@ -13,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .picture import CallLane, Lane, Picture, StepLane, StreamPiece, micros
+from .picture import CallLane, Lane, Picture, StepLane, micros
 
 __all__ = ["chrome_trace"]
 
@@ -32,12 +31,13 @@ class _Tracks:
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
-        self.last = max((moment for moment in _moments(picture)), default=0.0)
+        self.last = max(_moments(picture), default=0.0)
         self.places: dict[str, tuple[int, int, int, int]] = {}  # ref -> process, thread, start, end
         for step in picture.steps:
             self._place(step, step.run, STEPS)
         for piece in picture.pieces:
             self._place(piece, picture.steps[piece.step].run, STREAM)
+        # Slices of one track lie beside or inside each other, so that calls which overlap need tracks of their own.
         free: dict[int, list[float]] = {}
         for call in sorted(picture.calls, key=lambda call: call.start):
             run = picture.steps[call.step].run
@@ -47,6 +47,8 @@ class _Tracks:
         return max(lane.start, self.last if lane.end is None else lane.end)
 
     def _place(self, lane: Lane, run: int, thread: int) -> None:
+        # At least a microsecond: an arrow has to begin and end inside a slice, and a slice without length has no
+        # inside.
         start, end = _whole(lane.start), _whole(self._end(lane))
         self.places[lane.ref] = (run + 1, thread, start, max(end, start + 1))
 
@@ -56,7 +58,8 @@ class _Tracks:
         for step in self.picture.steps:
             yield from self._step(step)
         for piece in self.picture.pieces:
-            yield self._slice(piece, piece.kind, "stream", {} if piece.call is None else self._called(piece))
+            called = {} if piece.call is None else {"call": self.picture.calls[piece.call].name}
+            yield self._slice(piece, piece.kind, "stream", called)
         for call in self.picture.calls:
             yield from self._call(call)
         yield from self._flows()
@@ -77,9 +80,6 @@ class _Tracks:
             place = {"ts": _whole(time), "pid": process, "tid": thread}
             yield {"ph": "i", "s": "t", "name": code, "cat": "warning", "args": {"detail": text}, **place}
 
-    def _called(self, piece: StreamPiece) -> dict[str, Any]:
-        return {"call": self.picture.calls[piece.call or 0].name}
-
     def _call(self, call: CallLane) -> Iterator[dict[str, Any]]:
         facts = {
             "outcome": call.outcome,
@@ -94,6 +94,8 @@ class _Tracks:
             parts.append(("arguments", call.start, call.whole))
         parts += [(f"wait: {wait.reason}", wait.start, wait.end) for wait in call.waits]
         parts += [(f"attempt {one.number}", one.start, one.end) for one in call.tries]
+        # A slice may not end after the one that contains it, nor begin before its neighbour's end. Waits and attempts
+        # are measured apart, and may overlap by the time of an event: each begins where the one before has ended.
         process, thread, first, last = self.places[call.ref]
         reached = first
         for name, start, end in sorted(parts, key=lambda part: part[1]):
@@ -108,9 +110,12 @@ class _Tracks:
         for number, arrow in enumerate(self.picture.arrows):
             ends = (("s", arrow.source, arrow.left), ("f", arrow.target, arrow.reached))
             for phase, ref, time in ends:
+                # Viewers drop an arrow that touches no slice, so each end is moved into the slice of its lane.
                 process, thread, first, last = self.places[ref]
                 flow = {"ph": phase, "id": number, "name": "cause", "cat": "cause", "pid": process, "tid": thread}
                 flow["ts"] = max(first, min(_whole(time), last - 1))
+                # "bp": "e" binds the head to the slice that encloses its time; by default it is bound to the next
+                # slice.
                 yield flow | ({"bp": "e"} if phase == "f" else {})
 
 

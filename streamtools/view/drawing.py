@@ -1,16 +1,8 @@
 """Draws a picture from a run's events, one by one, or watches the run as an observer that does so.
 
 In go events in the order in which they were emitted, each with the time at which it was seen or without; a `Picture`
-grows. Drawing takes constant time per event and never raises because of an event's content. A delta without a time is
-placed evenly between the events around it that have one.
-
-A `Watch` draws while the run goes on, or afterwards. Its `on_event` takes some microseconds and never waits. A watch is
-bounded as its picture is, and safe to read from another thread.
-
-Theory of operation. The table `_DRAWS` has a method for each event. A method finds or makes the lane that the event is
-about, writes down when it happened, and returns the lane, so that the event's mark and the arrows from its causes can
-be placed. Causes are `seq` numbers of one run; a `StepStart` with another `run_id` begins the next run, as after
-`resume`.
+grows. Drawing takes constant time per event and never raises because of an event's content. A `Watch` draws while the
+run goes on: its `on_event` takes some microseconds and never waits, and it may be read from another thread.
 """
 
 from __future__ import annotations
@@ -64,8 +56,8 @@ from .picture import (
     StepLane,
     StreamPiece,
     Try,
+    apply_record,
     facts_of,
-    take_told,
     waits_before,
     words_of,
 )
@@ -105,6 +97,9 @@ def draw(events: Iterable[Event], *, content: bool = True, title: str = "") -> P
     return drawing.finish()
 
 
+# -- from events to lanes ----------------------------------------------------------------------------------------------
+
+
 class Drawing:
     """Puts events into a picture as they come."""
 
@@ -113,13 +108,15 @@ class Drawing:
         self.content = content
         self._origin: float | None = None
         self._now = 0.0
-        self._late: list[tuple[StreamPiece, Event, str]] = []  # deltas that wait for the next event's time
+        # Deltas carry no times. Those that come without one wait for the next event that has a time, and are placed
+        # evenly between the two.
+        self._late: list[tuple[StreamPiece, Event, str]] = []
         self._run: RunHead | None = None
         self._steps: dict[int, StepLane] = {}  # those of the current run
         self._calls: dict[int, dict[str, CallLane]] = {}  # those of the steps that go on
         self._open: dict[tuple[int, str], StreamPiece] = {}
         self._marks: dict[int, int] = {}  # seq -> position of its mark
-        self._spoken: dict[int, int] = {}  # step -> its latest text or reasoning
+        self._latest_text: dict[int, int] = {}  # step -> its latest text or reasoning
         self._asked: dict[int, Span] = {}  # call -> the approval that it waits for
 
     def feed(self, event: Event, at: float | None = None) -> None:
@@ -147,6 +144,7 @@ class Drawing:
             return
         if self._origin is None:
             self._origin = time
+        # Times never go back in a picture, whatever the events have.
         before, self._now = self._now, max(self._now, time - self._origin)
         if self._late:
             self._place_late(self._now, before)
@@ -197,7 +195,7 @@ class Drawing:
             self._open[key] = piece
             self.picture.add(piece)
             if call is None:
-                self._spoken[step] = piece.id
+                self._latest_text[step] = piece.id
         return piece
 
     def _close(self, step: int, kind: str) -> StreamPiece | None:
@@ -210,6 +208,8 @@ class Drawing:
     # -- boundaries --
 
     def _boundary(self, event: CausedEvent) -> None:
+        # The method of an event finds or makes the lane that the event is about, writes down when it happened, and
+        # returns the lane, so that the event's mark and the arrows from its causes can be placed.
         method = _DRAWS.get(type(event))
         lane: Lane = self._step(event.step) if method is None else method(self, event)
         causes = tuple(self._marks[seq] for seq in event.causes if seq in self._marks)
@@ -221,6 +221,8 @@ class Drawing:
 
     def _point(self, event: CausedEvent, lane: Lane, causes: tuple[int, ...]) -> None:
         """Draws the arrows to a lane from the others that led to this event."""
+        # Calls and answers have causes that a reader asks for. An arrow inside one lane says nothing; that from a step
+        # to its call does, once: where the call is announced.
         if not isinstance(lane, CallLane) and not isinstance(event, StepStart):
             return
         own = {lane.ref} if isinstance(event, ToolCallStart) else {lane.ref, f"s{self._step(event.step).id}"}
@@ -239,21 +241,25 @@ class Drawing:
         return step
 
     def _begin_run(self, run_id: str) -> RunHead:
+        # `seq` numbers are those of one run. Two runs at once would point to each other's events.
         if any(step.end is None for step in self._steps.values()):
             raise ValueError("the events of two runs are mixed: draw each run by itself")
         self._run = RunHead(id=len(self.picture.runs), start=self._now, run_id=run_id)
-        for known in (self._steps, self._calls, self._open, self._marks, self._spoken):
+        for known in (self._steps, self._calls, self._open, self._marks, self._latest_text):
             known.clear()
         self.picture.add(self._run)
         self.picture.title = self.picture.title or run_id
         return self._run
 
     def _step_start(self, event: StepStart) -> Lane:
+        # Another run begins with another id, as after `resume`; or with a number that has been, since a resumed run
+        # keeps its id and numbers its steps anew.
         known = self._steps.get(event.step)
-        again = known is not None and known.end is not None  # `resume` numbers its steps anew
+        again = known is not None and known.end is not None
         if self._run is None or self._run.run_id != event.run_id or again:
             self._begin_run(event.run_id)
         step = self._step(event.step)
+        # From the request on: the time until the model answers is the model's.
         step.start -= 0.0 if event.requested_at is None else min(step.start, max(0.0, event.time - event.requested_at))
         step.asks_model = event.asks_model
         refs = [self.picture.marks[self._marks[seq]].ref for seq in event.causes if seq in self._marks]
@@ -272,6 +278,7 @@ class Drawing:
             step.error = self._error_words(event.error)
         if event.usage is not None:
             step.usage = {name: count for name, count in asdict(event.usage).items() if count is not None}
+        # A stream that was cut has pieces without an end.
         for at, kind in tuple(self._open):
             if at == event.step:
                 self._close(at, kind)
@@ -280,6 +287,8 @@ class Drawing:
     def _step_end(self, event: StepEnd) -> Lane:
         step = self._step(event.step)
         step.end, step.outcome = self._now, event.outcome
+        # Every call of ours has its observation by now. The provider's calls, and those that were left to others, get
+        # none.
         for call in self._calls.pop(event.step, {}).values():
             if call.outcome is None:
                 call.end, call.outcome = self._now, PROVIDERS if call.kind == "server" else LEFT
@@ -298,6 +307,7 @@ class Drawing:
 
     def _piece_end(self, event: CausedEvent) -> Lane:
         whole = event.whole if isinstance(event, (TextEnd, ReasoningEnd)) else None
+        # The end contradicts its deltas, and counts. What has grown stays as it was seen, with a warning beside it.
         if whole is not None:
             self._step(event.step).warnings.append((self._now, "text_replaced", self._cut(whole)))
         return self._close(event.step, _PIECES[type(event)]) or self._step(event.step)
@@ -313,7 +323,7 @@ class Drawing:
             name=event.name,
             kind=event.kind,
             index=event.index,
-            after=self._spoken.get(event.step),
+            after=self._latest_text.get(event.step),
         )
         self._calls.setdefault(event.step, {})[event.call_id] = call
         self.picture.add(call)
@@ -369,6 +379,8 @@ class Drawing:
         call = self._call(event)
         if not call.tries:
             call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
+        # An attempt that failed has no event of its own. Its end is known with the next attempt, its error with the
+        # observation.
         elif call.tries[-1].end is None:
             call.tries[-1].end = self._now
         call.tries.append(Try(number=event.attempt, start=self._now))
@@ -381,7 +393,7 @@ class Drawing:
             wait.end = self._now if wait.end is None else wait.end
         for one in call.tries:
             one.end = self._now if one.end is None else one.end
-        take_told(call, event, self._origin or 0.0)
+        apply_record(call, event, self._origin or 0.0)
         if event.error is not None:
             call.error = self._error_words(event.error)
             if call.tries:
@@ -455,6 +467,7 @@ class Watch:
 
     def on_event(self, event: Event) -> None:
         """Draws an event."""
+        # A page may ask for a patch from another thread.
         with self._lock:
             self._drawing.feed(event, time.monotonic())
 

@@ -1,9 +1,7 @@
 """Draws a picture from a Jaeger UI document, such as ``configure("jaeger-file")`` writes.
 
 In goes the parsed JSON; out comes the picture as far as spans have it: steps, calls, waits, attempts, tokens, links;
-and texts, arguments and results where content was captured. Spans have no deltas, so nothing grows. The spans of other
-instrumentations are counted in a note. The document is a stranger's: every field is checked where it is read, and one
-that has another type counts as missing.
+and texts, arguments and results where content was captured. Spans have no deltas, so nothing grows.
 
 Source: https://github.com/jaegertracing/jaeger/blob/v2.20.0/internal/uimodel/model.go (read 2026-11-20)
 """
@@ -24,7 +22,7 @@ __all__ = ["draw_jaeger", "is_jaeger"]
 NAMES = SEMCONV
 MOST = 1 << 53  # a count, or microseconds: JavaScript's greatest exact integer
 _WORDS = {str(reason): facts.words for reason, facts in WAITS.items()}
-LONGEST_S = 1e9  # a wait of 30 years is none
+LONGEST_S = 1e9  # 30 years: a longer wait is ignored
 
 
 def is_jaeger(document: object) -> bool:
@@ -46,7 +44,9 @@ def draw_jaeger(document: Mapping[str, Any], *, title: str = "") -> Picture:
     spans.sort(key=lambda span: span.start)
     steps = [span for span in spans if span.name == NAMES.step_span]
     if not steps:
-        raise ValueError("there is no span of a step in this file: was it written by streamtools?")
+        raise ValueError(f"expected spans named {NAMES.step_span!r}, got none: was this file written by streamtools?")
+    # Three passes: first steps, to which all others belong; then calls by their place among those of their step; then
+    # links, whose ends exist by now.
     drawing = _SpanDrawing(Picture(title), steps[0].start)
     kept = drawing.picture.max_events
     drawing.picture.left_out = max(0, len(spans) - kept)
@@ -60,7 +60,7 @@ def draw_jaeger(document: Mapping[str, Any], *, title: str = "") -> Picture:
         drawing.connect(span)
     if others:
         drawing.picture.notes.append(f"Spans of other instrumentations are not shown: {len(others)}.")
-    drawing.picture.notes.append("This was drawn from spans, which do not tell how texts and arguments grew.")
+    drawing.picture.notes.append("This was drawn from spans, which do not show how texts and arguments grew.")
     return drawing.picture
 
 
@@ -82,6 +82,7 @@ class _Span:
     @property
     def index(self) -> int:
         """The call's position among those of its step; -1 for a span of no call."""
+        # `int` would take digits of any script, and any number of them.
         last = (self.text(NAMES.call_key) or "").rpartition(".")[2]
         return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1
 
@@ -102,7 +103,7 @@ class _SpanDrawing:
         self._steps: dict[str, StepLane] = {}  # by the span's id
         self._chats: dict[str, StepLane] = {}
         self._calls: dict[str, CallLane] = {}
-        self._spoken: dict[int, int] = {}  # step -> its latest text
+        self._latest_text: dict[int, int] = {}  # step -> its latest text
         self._known: dict[tuple[int, str], CallLane] = {}
         self._runs: dict[str, RunHead] = {}
         self._waited: set[int] = set()  # calls whose waits have spans
@@ -131,7 +132,8 @@ class _SpanDrawing:
         self.picture.add(step)
 
     def child(self, span: _Span) -> bool:
-        """Draws a span of a step; returns False if it is none of ours."""
+        """Draws a span of a step; returns False if it is not one of ours."""
+        # Only a child of a step is ours: another instrumentation's `chat` and `execute_tool` have the same names.
         step = self._steps.get(span.parent or "")
         if step is None:
             is_run = span.name.startswith(NAMES.run_span) and NAMES.run_id in span.tags
@@ -162,7 +164,7 @@ class _SpanDrawing:
             piece = StreamPiece(
                 id=len(self.picture.pieces), step=step.id, kind=kind, start=step.stream_start, end=step.stream_end
             )
-            self._spoken[step.id] = piece.id
+            self._latest_text[step.id] = piece.id
             self.picture.add(piece)
             self.picture.growth.append((piece.id, 0, step.stream_end, self.picture.kept(text)))
         self.picture.touch(step)
@@ -181,6 +183,7 @@ class _SpanDrawing:
             call.tries.append(
                 Try(number=attempts, start=self._at(span.start), end=call.end, error=span.text("error.type"))
             )
+        # A span of a wait has its reason. The queue's time, which is there without such spans, too, has none.
         queued = span.seconds(NAMES.tool_queue_time)
         if queued > 0 and not call.waits and call.id not in self._waited:
             start = self._at(span.start)
@@ -191,7 +194,8 @@ class _SpanDrawing:
     def _wait(self, span: _Span, step: StepLane) -> None:
         call = self._call_of(step, span.text(NAMES.waiting_call) or "", span.text(NAMES.waiting_tool) or "", span)
         call.start = min(call.start, self._at(span.start))
-        if call.id not in self._waited:  # those of its spans are better than what its queue time shows
+        # What has been drawn from the queue's time of the call gives way to the spans of its waits.
+        if call.id not in self._waited:
             self._waited.add(call.id)
             call.waits = []
         reason = _WORDS.get(span.text(NAMES.wait_reason) or "approval", WAITS["limit"].words)
@@ -231,7 +235,7 @@ class _SpanDrawing:
         """Draws the arrows of a span's links."""
         call, chat = self._calls.get(span.id), self._chats.get(span.id)
         if call is not None:
-            call.after = self._spoken.get(call.step)
+            call.after = self._latest_text.get(call.step)
         for linked in span.links:
             if call is not None and (source := self._chats.get(linked)) is not None:
                 self._point(source.ref, source.stream_start or source.start, call.ref, call.start)
@@ -241,6 +245,11 @@ class _SpanDrawing:
 
     def _point(self, source: str, left: float, target: str, reached: float) -> None:
         self.picture.arrows.append(Arrow(source, min(left, reached), target, reached))
+
+
+# -- reading a stranger's document -------------------------------------------------------------------------------------
+#
+# Every field is checked where it is read, and one that has another type counts as missing.
 
 
 def _traces(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -1,17 +1,11 @@
 """Shows a run as one HTML file that needs nothing else, or as a page that grows while the run goes on.
 
-**A file.** In go a picture, a watch or events; out comes a document. Its style and script are in it, nothing is loaded,
-and its content security policy lets nothing else run: both are named by their hashes. Data stands in a script element
-of type ``application/json`` with every ``<`` escaped, and the script writes it as text nodes alone, so that model
-output, tool names and results are never markup. `draw_recordings` makes a picture of recordings, in which every delta
-stands at the moment at which its chunk came.
+**A file.** In go a picture, a watch or events; out comes a document, which loads nothing. Model output, tool names and
+results are never markup in it. `draw_recordings` makes a picture of recordings, in which every delta stands at the
+moment at which its chunk came.
 
-**A live page**, by an ASGI application. In go requests; out come the page, and server-sent events of which each has the
-lanes that have changed since the one before. A reader asks for the newest state when it has taken the last one, so a
-slow reader gets fewer and larger patches, never a backlog: the run neither waits for it nor keeps anything for it. The
-stream ends when `finish` has been called, or the reader goes.
-
-Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
+**A live page**, by an ASGI application. In go requests; out come the page, and server-sent events, each with the lanes
+that have changed since the one before. The run neither waits for a reader nor keeps anything for it.
 """
 
 from __future__ import annotations
@@ -71,6 +65,8 @@ def page(run: Watch | Picture | Iterable[Event], *, title: str | None = None, li
 
 def document(data: dict[str, Any], *, live: str | None) -> str:
     """Returns the page that shows a patch from the beginning."""
+    # Style and script are in the page and named by their hashes, so that the policy lets nothing else run, whatever a
+    # text might bring into the page. A live page reads its patches from its own server alone.
     style, script = _asset(_STYLE), _asset(_SCRIPT)
     reached = "'none'" if live is None else "'self'"
     policy = (
@@ -84,7 +80,8 @@ def document(data: dict[str, Any], *, live: str | None) -> str:
         "data": _json({**data, "live": live, "words": _words()}),
     }
     page = _asset(("page.html",))
-    for name, text in parts.items():  # data is last: nothing that stands in it is replaced
+    # Data is last, so that no placeholder which a model wrote is replaced.
+    for name, text in parts.items():
         page = page.replace(f"__{name}__", text, 1)
     return page
 
@@ -111,6 +108,8 @@ def _in_order(whole: str | None) -> Iterator[tuple[str, CountFacts]]:
 
 def _json(data: dict[str, Any]) -> str:
     """Returns JSON that cannot end the script element which it stands in."""
+    # The parser of HTML looks for `</script` in a script's text, and treats `<!--` in its own way: no `<` may stand in
+    # it. Inside a JSON string, where alone it occurs, the escape has the same meaning.
     try:
         written = orjson.dumps(data)
     except TypeError:  # half a surrogate pair, which a model's text may contain
@@ -129,7 +128,8 @@ def _asset(names: tuple[str, ...]) -> str:
 
 
 # -- the page of a run that goes on ------------------------------------------------------------------------------------
-
+#
+# By the ASGI specification: https://asgi.readthedocs.io/en/latest/specs/www.html
 
 _Message: TypeAlias = MutableMapping[str, Any]
 
@@ -158,7 +158,7 @@ class LiveView:
         hosts: further names under which browsers reach it, as behind a proxy.
 
     Raises:
-        ValueError: `interval` is no positive number.
+        ValueError: `interval` is not a positive number.
         TypeError: `hosts` is a text.
     """
 
@@ -184,6 +184,7 @@ class LiveView:
         """Serves one request."""
         if scope["type"] != "http":
             raise ValueError(f"LiveView serves http, not {scope['type']}")
+        # Before anything of the run is answered, a missing path included.
         if not self._is_asked_by_name(scope):
             await _answer(send, 421, b"this Host is not known here: LiveView(watch, hosts=[...])", _PLAIN)
             return
@@ -198,12 +199,11 @@ class LiveView:
             await _answer(send, 404, b"there is nothing here", _PLAIN)
 
     def _is_asked_by_name(self, scope: _Message) -> bool:
-        """Returns whether a request names a host that stands for this server.
-
-        A page of ``evil.example`` may let that name lead to 127.0.0.1, and then reads what is served there as its own;
-        its browser still sends ``Host: evil.example`` (https://fetch.spec.whatwg.org/#forbidden-request-header). The
-        port proves nothing, and differs behind a tunnel or a container's mapping.
-        """
+        """Returns whether a request names a host that stands for this server."""
+        # DNS rebinding: a page of `evil.example` may let that name lead to 127.0.0.1, and then reads what is served
+        # there as its own; its browser still sends `Host: evil.example`, which no script can change
+        # (https://fetch.spec.whatwg.org/#forbidden-request-header). The port proves nothing, and differs behind a
+        # tunnel or a container's mapping. A token in the address was considered; it would change every mount.
         named = [value for name, value in scope.get("headers", ()) if name == b"host"]
         if len(named) != 1:
             return False
@@ -212,7 +212,8 @@ class LiveView:
         return host in self._hosts or (host != "" and host in (address, f"[{address}]"))
 
     async def _serve_page(self, scope: _Message, send: Callable[[_Message], Awaitable[None]]) -> None:
-        data = Picture(self.watch.picture.title).patch()  # the first event brings everything
+        # An empty picture: the first event of the stream brings everything.
+        data = Picture(self.watch.picture.title).patch()
         html = document(data, live=f"{scope.get('root_path', '')}/{EVENTS}")
         await _answer(send, 200, html.encode("utf-8", "replace"), (b"content-type", b"text/html; charset=utf-8"))
 
@@ -222,6 +223,7 @@ class LiveView:
         if self.readers >= READERS:
             await _answer(send, 503, b"too many readers", _PLAIN)
             return
+        # The stream itself learns of a reader that has gone only when it sends, and a run that is quiet sends nothing.
         self.readers += 1
         try:
             async with anyio.create_task_group() as tasks:
@@ -232,9 +234,12 @@ class LiveView:
             self.readers -= 1
 
     async def _stream(self, send: Callable[[_Message], Awaitable[None]]) -> None:
+        # nginx would collect the events of a response until its buffer is full; this header switches that off.
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"), *_ALONE]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         seen: Seen | None = None
+        # A reader is given the newest state when it has taken the last one: a slow one gets fewer and larger patches,
+        # and never a backlog.
         while True:
             over = self._over  # read before the patch, which then has everything
             since = Seen() if seen is None else seen
@@ -256,6 +261,7 @@ async def _until_gone(receive: Callable[[], Awaitable[_Message]], scope: anyio.C
 
 
 def _event(name: str, data: Any) -> _Message:
+    # JSON has no raw line ends, so that one data field is enough.
     try:
         text = orjson.dumps(data)
     except TypeError:  # half a surrogate pair

@@ -1,16 +1,8 @@
 """Holds the picture of a run: its steps, its calls, the pieces of its streams, and the arrows between them.
 
-In go lanes and growth, in the order in which they come; out come patches for a page (`Picture.patch`), which are
-plain JSON. A patch from the beginning is the whole picture; a later one has only the lanes that have changed since, so
-that a reader who comes late or seldom gets the newest state and never a backlog.
-
-Times are seconds from the run's first event; patches have whole microseconds. A picture is bounded: it keeps
-`max_events` events and `max_chars` characters, and counts in `left_out` and `cut_chars` the parts that it does not
-show.
-
-A call's record has its facts as label and text, and its error; no value of the arguments or the result is in the facts.
-Reading an error's text never raises, since a user's exception may fail at it. The call's waits and attempts are those
-of its observation; until there is one they follow from the events around: first for the turn's end, then for a place.
+In go lanes and growth, in order; out come patches for a page (`Picture.patch`), which are plain JSON: the whole
+picture, or the lanes that have changed since a reader looked. Times are seconds from the run's first event; patches
+have whole microseconds. A picture is bounded by `max_events` and `max_chars`, and counts what it leaves out.
 """
 
 from __future__ import annotations
@@ -27,7 +19,7 @@ from ..record import RecordedError
 
 __all__ = [
     "APPROVAL", "Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece",
-    "Try", "facts_of", "take_told", "waits_before", "words_of",
+    "Try", "apply_record", "facts_of", "waits_before", "words_of",
 ]  # fmt: skip
 
 
@@ -39,6 +31,9 @@ MAX_CHARS = 8_000_000
 Usage: TypeAlias = dict[str, int]
 
 
+# -- lanes -------------------------------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True, kw_only=True)
 class Span:
     """A length of time with a reason: a wait."""
@@ -47,7 +42,7 @@ class Span:
     start: float
     end: float | None = None
 
-    def told(self) -> list[Any]:
+    def row(self) -> list[Any]:
         """Returns the row for a page."""
         return [self.reason, micros(self.start), micros(self.end)]
 
@@ -62,7 +57,7 @@ class Try:
     error: str | None = None
     """The type of its error; None if it did not fail, or nothing is known of it."""
 
-    def told(self) -> list[Any]:
+    def row(self) -> list[Any]:
         """Returns the row for a page."""
         return [self.number, micros(self.start), micros(self.end), self.error]
 
@@ -160,7 +155,7 @@ class StreamPiece(Lane):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One event that is no delta."""
+    """One event that is not a delta."""
 
     seq: int
     time: float
@@ -169,7 +164,7 @@ class Mark:
     causes: tuple[int, ...]
     """Positions of its causes in `Picture.marks`."""
 
-    def told(self) -> list[Any]:
+    def row(self) -> list[Any]:
         """Returns the row for a page."""
         return [self.seq, micros(self.time), self.kind, self.ref, list(self.causes)]
 
@@ -185,7 +180,7 @@ class Arrow:
     reached: float
     """When the effect happened, never before the cause."""
 
-    def told(self) -> list[Any]:
+    def row(self) -> list[Any]:
         """Returns the row for a page."""
         return [self.source, micros(self.left), self.target, micros(self.reached)]
 
@@ -198,6 +193,9 @@ class Seen:
     growth: int = 0
     marks: int = 0
     arrows: int = 0
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
 
 
 class Picture:
@@ -246,6 +244,7 @@ class Picture:
 
     def touch(self, lane: Lane) -> None:
         """Notes that a lane has changed."""
+        # Put last, so that the lanes stand in the order of their latest change: a patch looks at the new ones alone.
         self.version += 1
         lane.version = self.version
         self._changed.pop(lane.ref, None)
@@ -282,6 +281,8 @@ class Picture:
 
     def patch(self, since: Seen | None = None) -> dict[str, Any]:
         """Returns what is new since a reader looked, as plain JSON: whole lanes that have changed, and growth."""
+        # Lanes go as a whole, since a reader may have missed any number of their changes. Growth goes in columns, which
+        # are shorter JSON than a row for each delta.
         since = since or Seen()
         changed = self._newer(since.version)
         growth = self.growth[since.growth :]
@@ -300,8 +301,8 @@ class Picture:
                 [micros(time) for _, _, time, _ in growth],
                 [text for _, _, _, text in growth],
             ],
-            "marks": [mark.told() for mark in self.marks[since.marks :]],
-            "arrows": [arrow.told() for arrow in self.arrows[since.arrows :]],
+            "marks": [mark.row() for mark in self.marks[since.marks :]],
+            "arrows": [arrow.row() for arrow in self.arrows[since.arrows :]],
         }
 
     def _newer(self, version: int) -> Iterable[Lane]:
@@ -321,7 +322,7 @@ def micros(seconds: float | None) -> int | None:
 
 
 def _step(step: StepLane) -> dict[str, Any]:
-    return _told(
+    return _present(
         id=step.id,
         run=step.run,
         number=step.number,
@@ -342,7 +343,7 @@ def _step(step: StepLane) -> dict[str, Any]:
 
 
 def _call(call: CallLane) -> dict[str, Any]:
-    return _told(
+    return _present(
         id=call.id,
         step=call.step,
         callId=call.call_id,
@@ -356,8 +357,8 @@ def _call(call: CallLane) -> dict[str, Any]:
         outcome=call.outcome,
         problem=call.problem,
         error=call.error,
-        waits=[wait.told() for wait in call.waits],
-        tries=[one.told() for one in call.tries],
+        waits=[wait.row() for wait in call.waits],
+        tries=[one.row() for one in call.tries],
         after=call.after,
         arguments=call.arguments,
         result=call.result,
@@ -370,8 +371,8 @@ def _piece(piece: StreamPiece) -> list[Any]:
     return [piece.id, piece.step, piece.kind, micros(piece.start), micros(piece.end), piece.call]
 
 
-def _told(**fields: Any) -> dict[str, Any]:
-    """Returns the fields that say something; a page reads a missing one as nothing."""
+def _present(**fields: Any) -> dict[str, Any]:
+    """Returns the fields that are neither None nor an empty list, which a page reads like missing ones."""
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
@@ -379,7 +380,7 @@ def _told(**fields: Any) -> dict[str, Any]:
 
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:
-    """Returns the facts of a call beside its outcome, as label and text."""
+    """Returns the facts of a call beside its outcome, as label and text; no value of its arguments or its result."""
     facts = [
         ("schema", event.schema_source),
         ("validated by", event.validator),
@@ -403,20 +404,22 @@ def _words_of(error: BaseException, text: bool) -> str:
         return kind
     try:
         return f"{kind}: {error}"
-    except Exception:  # an exception of the user's
+    except Exception:  # a user's exception may fail at its text
         return kind
 
 
 # -- the waits and attempts of a call ----------------------------------------------------------------------------------
+#
+# They are those of its observation. Until there is one they follow from the events before and after them.
 
 
 APPROVAL = WAITS["approval"].words
 SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own time
 
 
-def take_told(call: CallLane, event: Observation, origin: float) -> None:
-    """Replaces a call's waits, and completes its attempts, by those that its observation tells. `origin` is the
-    monotonic time of the run's first event."""
+def apply_record(call: CallLane, event: Observation, origin: float) -> None:
+    """Replaces a call's waits, and completes its attempts, by those in its observation. `origin` is the monotonic time
+    of the run's first event."""
     if event.waits:
         call.waits = list(_in_words(event.waits, origin))
     for failed in event.failed_attempts:
@@ -439,6 +442,7 @@ def waits_before(call: CallLane, stream_end: float | None, now: float) -> list[S
     since = max((moment for moment in moments if moment is not None), default=None)
     if since is None:
         return []
+    # First for the turn's end, then for a place: of what came in between, the events say nothing.
     found = []
     if stream_end is not None and stream_end - since >= SHORTEST_S:
         found.append(Span(reason=WAITS["turn_end"].words, start=since, end=stream_end))

@@ -3,10 +3,8 @@
     with TerminalView() as view:
         async with agent_loop(..., trajectory=Trajectory(observers=[view])) as run: ...
 
-In go events, as to a `Watch`; out come the panels of `rich` (extra ``terminal``). The step that goes on is drawn again
-some times a second where the output is a terminal; a step that is over is printed once, and scrolls away. Where the
-output is a file, only that is written. An outcome is told by colour, shape and word. Text of the model's and of tools
-is shown without its control characters, and never read as markup.
+In go events, as to a `Watch`; out come the panels of `rich` (extra ``terminal``). Text of the model's and of tools is
+shown without its control characters, and never read as markup.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from .picture import CallLane, Picture, StepLane, StreamPiece
 
 __all__ = ["TerminalView", "show"]
 
+# An outcome differs in colour, shape and word: a terminal may lack colours, and a reader may not see them.
 COLOURS: dict[Tone, str] = {
     "good": "green", "bad": "red", "held": "yellow", "mute": "yellow", "odd": "magenta", "live": "cyan",
 }  # fmt: skip
@@ -40,6 +39,9 @@ SHAPES: dict[str, tuple[str, str]] = {
 }
 """The shape and the colour of each outcome."""
 RUNNING, WAITING = ("●", "blue"), ("○", "blue")
+
+STYLES = {"reasoning": "dim italic", "refusal": "red"}
+"""The styles of what is not ordinary text."""
 
 STREAM, RUN, FAILED_TRY, WAIT, NOTHING = "━", "█", "▓", "┄", " "
 """The marks of which bars are made."""
@@ -67,6 +69,8 @@ class TerminalView:
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
+        # The step that goes on is drawn again some times a second; a step that is over is printed once, and scrolls
+        # away. A file would keep every picture, so that only what is over is written there.
         if self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._current,
@@ -145,6 +149,7 @@ class _Texts:
 
     def take(self) -> None:
         """Takes the deltas that are new."""
+        # The length first: `rich` draws in a thread of its own, while the picture grows.
         growth = self._picture.growth
         until = len(growth)
         for piece, _, _, text in growth[self._drawn : until]:
@@ -171,7 +176,7 @@ class _Step:
         yield Rule(self._title(), align="left", style="dim", characters="─")
         for piece in self._pieces:
             if piece.call is None and (text := self._texts.of(piece).strip("\n")):
-                yield Padding(_prose(text, piece.kind), (0, 2))
+                yield Padding(_plain(text, STYLES.get(piece.kind, "default")), (0, 2))
         if self._step.error is not None:
             yield Padding(_plain(f"✖ {self._step.error}", "red"), (0, 2))
         for _, code, text in self._step.warnings:
@@ -201,7 +206,8 @@ class _Step:
         return max([step.start, step.stream_end or step.start, *ends])
 
     def _lines(self, width: int) -> Iterator[RenderableType]:
-        """Yields a line for the stream and each call, and one below a call for what it said."""
+        """Yields a line for the stream and each call, and one below a call for its result or its error."""
+        # On a narrow terminal names are worth more than bars.
         bar = min(MOST_BAR, width - LEAST_NAME - WORD - SECONDS - 5)
         columns = _Columns(width, bar if bar >= LEAST_BAR else 0)
         if self._step.asks_model:
@@ -209,6 +215,7 @@ class _Step:
         for call in self._calls:
             line = self._call_line(call, columns)
             yield line
+            # The arguments of a call that did not succeed are shown whole: they are what a reader looks for then.
             arguments = one_line(self._arguments(call))
             if call.outcome not in (None, "ok") and arguments and arguments not in line.plain:
                 yield Padding(_plain(cut(arguments, 4 * width), "dim"), (0, 2, 0, 4))
@@ -310,13 +317,9 @@ class _Columns:
         return line.append(word).append(" ").append(seconds)
 
 
-def _prose(text: str, kind: str) -> Text:
-    styles = {"reasoning": "dim italic", "refusal": "red"}
-    return _plain(text, styles.get(kind, "default"))
-
-
 def _plain(text: str, style: str) -> Text:
     """Returns text that cannot steer the terminal."""
+    # `Text` and not a string: `rich` would read "[red]" in a string as markup.
     return Text("\n".join(printable(line) for line in text.split("\n")), style=style)
 
 
