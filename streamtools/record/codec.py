@@ -2,11 +2,9 @@
 
     TextDelta("Hello", seq=4, step=0)  ⇄  {"event": "TextDelta", "seq": 4, "text": "Hello"}
 
-In: an event, with whatever Python values a tool took and returned. Out: dicts, lists and scalars. Fields that have
-their default are left out. A value that JSON does not have is an object with a ``$``, which names its kind: a tuple,
-bytes, one of our own classes, an error. An object of a class that is not ours is written as the JSON that the model
-reads, and comes back as that. Reading makes objects of the classes in the tables below and of no others, calls none of
-their code, and refuses a field of a wrong type by its name.
+In: an event, with whatever Python values a tool took and returned. Out: dicts, lists and scalars, which are not trusted
+when they are read: reading makes objects of the classes in the tables below and of no others, calls none of their code,
+and refuses a field of a wrong type by its name.
 """
 
 from __future__ import annotations
@@ -54,6 +52,7 @@ def _of(module: Any, base: type) -> dict[str, type]:
     return {name: found for name, found in named.items() if isinstance(found, type) and issubclass(found, base)}
 
 
+# Only these are made by reading, whatever a file names: a name in it is looked up, and never imported.
 EVENTS: Mapping[str, type[Event]] = {
     name: kind for name, kind in _of(events, Event).items() if kind not in (Event, events.CausedEvent)
 }
@@ -83,6 +82,8 @@ def _written_fields(value: Any, depth: int = 0) -> dict[str, Any]:
     kind: Any = type(value)
     for name, default, is_tuple in _plans(kind):
         found = getattr(value, name)
+        # A field that has its default is left out, so that a person finds the others. Only plain values are compared: a
+        # tool's own may raise in its `==`, or be equal to everything.
         if found is default or (type(found) is type(default) and type(found) in _COMPARED and found == default):
             continue
         fields_by_name[name] = _written(list(found) if is_tuple else found, depth)
@@ -100,11 +101,12 @@ _COMPARED = (str, int, float, bool, tuple)
 @cache
 def _plans(kind: type) -> tuple[tuple[str, Any, bool], ...]:
     """Returns the fields of a class that are written: name, default (MISSING for none), and whether it is a tuple."""
-    return tuple((one.name, _default(one), _is_tuple(one)) for one in fields(kind) if one.name not in _UNWRITTEN)
-
-
-def _is_tuple(one: Field[Any]) -> bool:
-    return str(one.type).startswith("tuple[")
+    # Where the annotation is a tuple, a list is enough in the file: reading turns it back.
+    return tuple(
+        (one.name, _default(one), str(one.type).startswith("tuple["))
+        for one in fields(kind)
+        if one.name not in _UNWRITTEN
+    )
 
 
 def _default(one: Field[Any]) -> Any:
@@ -114,6 +116,8 @@ def _default(one: Field[Any]) -> Any:
 
 
 def _written(value: Any, depth: int) -> Any:
+    # By the exact type: an instance of a user's subclass of `str` or `dict` is not what comes back. JSON has neither
+    # tuples, sets, bytes nor keys that are not text: these are an object with a `$`, which names the kind.
     kind = type(value)
     if value is None or kind in (str, int, bool):
         return value
@@ -126,6 +130,7 @@ def _written(value: Any, depth: int) -> Any:
         return write(value, depth + 1)
     if isinstance(value, Mapping):
         return _written_mapping(value, depth + 1)
+    # A class of the program's may have the name of one of ours.
     if kind.__name__ in VALUES and VALUES[kind.__name__] is kind:
         return {MARK: kind.__name__, **_written_fields(value, depth + 1)}
     if isinstance(value, BaseException):
@@ -138,6 +143,7 @@ def _written_list(value: list[Any], depth: int) -> list[Any]:
 
 
 def _written_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    # A tool's own dict with a `$` would be read as a mark, so that it is written as pairs.
     if all(type(key) is str for key in value) and MARK not in value:
         return {key: _written(one, depth) for key, one in value.items()}
     return {MARK: "dict", "is": [[_written(key, depth), _written(one, depth)] for key, one in value.items()]}
@@ -155,6 +161,7 @@ def _written_bytes(value: bytes, depth: int) -> dict[str, Any]:
 
 
 def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
+    # A subclass of the program's comes back as the nearest error of ours, since the outcome of a call depends on that.
     name = next((kind.__name__ for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind), None)
     if name is None:
         return {MARK: "error", "type": class_name(error), "message": _text_of(error)}
@@ -169,6 +176,8 @@ def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
 
 def _written_object(value: Any) -> Any:
     """Returns the JSON that a model would read of an object, under its class's name."""
+    # A class that is not ours cannot be made again from a file without running its code. What the model has read of it
+    # is what the recording needs.
     from pydantic_core import to_jsonable_python
 
     written: dict[str, Any] = {MARK: "object", "type": class_name(value)}
@@ -196,14 +205,14 @@ _WRITES: Mapping[type, Callable[[Any, int], Any]] = {
 }
 
 
-# -- reading -----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_event(written: Mapping[str, Any]) -> Event:
     """Returns the event that was written.
 
     Raises:
-        ValueError: this is no event, or a field has no such type; the message says which.
+        ValueError: this is not an event, or a field has another type; the message names it.
     """
     name = written.get("event")
     kind = EVENTS.get(name) if isinstance(name, str) else None
@@ -232,7 +241,8 @@ class _Fact(NamedTuple):
 
 
 def _read_fields(kind: type, written: Mapping[str, Any], depth: int) -> Any:
-    """Makes an object without calling its class, whose `__init__` may do anything with the fields."""
+    """Returns an object of these fields, made without calling its class."""
+    # `__init__` and `__post_init__` may do anything with the fields, before they are checked or in spite of that.
     made: Any = object.__new__(kind)
     left = set(written)
     for fact in _facts(kind):
@@ -242,7 +252,7 @@ def _read_fields(kind: type, written: Mapping[str, Any], depth: int) -> Any:
             if fact.kind.startswith("tuple[") and type(value) is list:
                 value = tuple(value)
             if not fact.is_valid(value):
-                raise ValueError(f"{kind.__name__}.{fact.name} is {type(value).__name__}, not {fact.kind}")
+                raise ValueError(f"{kind.__name__}.{fact.name}: expected {fact.kind}, got {type(value).__name__}")
         elif fact.default is MISSING:
             raise ValueError(f"{kind.__name__}.{fact.name} is missing")
         else:
@@ -262,10 +272,12 @@ def _facts(kind: type) -> tuple[_Fact, ...]:
         for one in fields(kind)
         if one.name not in _UNWRITTEN
     ]
-    return (*facts, *(_Fact(one, 0 if one == "_end" else None, _is_nothing, "nothing") for one in sorted(unwritten)))
+    absent = (_Fact(one, 0 if one == "_end" else None, lambda _: False, "nothing") for one in sorted(unwritten))
+    return (*facts, *absent)
 
 
 def _read(written: Any, depth: int) -> Any:
+    # Each level that was written may be three in JSON: the mark's object, its list, a pair of a dict.
     if depth > MOST_LEVELS * 3:
         raise ValueError("a value is nested too deeply")
     if type(written) is list:
@@ -290,7 +302,7 @@ def _read(written: Any, depth: int) -> Any:
     try:
         return read(_read(inner, depth + 1))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a {name} that is none") from error
+        raise ValueError(f"expected a {name}, got another value") from error
 
 
 def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
@@ -300,6 +312,8 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     own, args = _read(written.get("has", {}), depth + 1), _read(written.get("args", []), depth + 1)
     if kind is None or not isinstance(own, dict) or not isinstance(args, list):
         raise ValueError("an error of an unknown kind")
+    # Not by its `__init__`, which makes the message of other arguments. What an error says is in `args`, its attributes
+    # are in its `__dict__`; no other attribute may be set, least of all `__class__`.
     error = kind.__new__(kind)
     error.args = tuple(args)
     for name, value in own.items():
@@ -309,7 +323,7 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     if written.get("cause") is not None:
         cause = _read(written["cause"], depth + 1)
         if not isinstance(cause, BaseException):
-            raise ValueError("an error's cause is no error")
+            raise ValueError(f"expected an error as the cause of another, got {type(cause).__name__}")
         error.__cause__ = cause
     return error
 
@@ -324,12 +338,8 @@ _READS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _is_nothing(value: Any) -> bool:
-    return False
-
-
 def _is(*kinds: type) -> Callable[[Any], bool]:
-    """Returns a check of a value's type, for which a truth value is no number."""
+    """Returns a check of a value's type, for which a truth value is not a number."""
     allowed = frozenset(kinds)
     return lambda value: type(value) in allowed
 

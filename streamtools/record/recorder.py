@@ -10,12 +10,8 @@ In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recordi
     {"run_end": "answered"}                              the run is over
     {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
 
-Guarantees: nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full.
-The file is open while a step goes on, and no longer. A failure drops the recorder, and the run goes on.
-
-A redacted event has the same `seq`. Its texts have passed through a function of the caller's, and its deltas are
-masked: a secret may be cut by any delta, so only whole texts can be judged. The whole of a text stands in the event
-that ends it.
+Nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full. The file is
+open while a step goes on, and no longer. A failure drops the recorder, and the run goes on.
 """
 
 from __future__ import annotations
@@ -59,7 +55,7 @@ P = ParamSpec("P")
 VERSION = 1
 _NAMED = re.compile(r"[^A-Za-z0-9_-]")
 _FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, Observation, StreamEnd, StepEnd})
-"""Events after which the file has all that came so far, whatever happens to the program."""
+"""Events after which the file has all that happened so far, whatever happens to the program."""
 _BUFFER = 64 << 10
 
 _logger = logging.getLogger("streamtools")
@@ -85,10 +81,10 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
         limits: at most ``max_recording_bytes`` are written.
 
     Raises:
-        TypeError: `redact` is no function.
+        TypeError: `redact` is not a function.
     """
     if redact is not None and not callable(redact):
-        raise TypeError(f"redact is a function from text to text, not {type(redact).__name__}")
+        raise TypeError(f"redact: expected a function from text to text, got {type(redact).__name__}")
     return Recorder(Path(path), redact, limits)
 
 
@@ -137,6 +133,7 @@ class Recorder:
             self._begin(event.run_id)  # type: ignore[attr-defined]  # it is a StepStart
         written = written_event(event)
         self._write(written if self._redaction is None else self._redaction.event(written))
+        # Deltas wait in the buffer. A call that has started is on the disk before it can have an effect.
         if kind in _FLUSHED and self._file is not None:
             self._file.flush()
         if kind is StepEnd:
@@ -149,6 +146,7 @@ class Recorder:
     @_ends
     def begin_run(self, run: RunFacts, /) -> None:
         """Records the facts about the run."""
+        # Closed again: a step may begin much later, or in another process, which adds to the same file.
         self._facts = {"name": run.name, "conversation_id": run.conversation_id}
         self._begin(run.run_id)
         self.close()
@@ -159,7 +157,9 @@ class Recorder:
         if self._run_id is None:
             return
         self._open()
-        self._write({"run_end": outcome, "error": None if error is None else type(error).__name__, "at": _now()})
+        self._write(
+            {"run_end": outcome, "error": None if error is None else type(error).__name__, "at": time.monotonic()}
+        )
         self.close()
 
     @_ends
@@ -171,12 +171,13 @@ class Recorder:
     @_ends
     def on_item(self, item: bytes | str | Mapping[str, Any], /) -> None:
         """Records a piece of a response, as it was read."""
-        self._write({**self._chunk(item), "at": _now()})
+        self._write({**self._chunk(item), "at": time.monotonic()})
 
     @_ends
     def end_stream(self, error: StreamError | None, /) -> None:
         """Records the end of a response's body."""
-        entry = {"source_end": None if error is None else written_value(error), "at": _now()}
+        # An error of the stream may quote the body. It passes the redaction as the error of an event does.
+        entry = {"source_end": None if error is None else written_value(error), "at": time.monotonic()}
         if self._redaction is not None and error is not None:
             entry["source_end"] = self._redaction.event({"event": "StreamEnd", "error": entry["source_end"]})["error"]
         self._write(entry)
@@ -184,6 +185,8 @@ class Recorder:
     # -- lines --
 
     def _chunk(self, item: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
+        # A secret may be cut by any chunk, and escaped in any way: of a body that is redacted only sizes and times are
+        # kept.
         if self._redaction is not None:
             size = len(item) if isinstance(item, (bytes, str)) else len(_line(written_value(item)))
             return {"chunk": None, "size": size}
@@ -193,7 +196,7 @@ class Recorder:
             return {"chunk": item}
         try:
             return {"chunk": item.decode()}
-        except UnicodeDecodeError:  # cut inside a character, or no text at all
+        except UnicodeDecodeError:  # cut inside a character, or not text at all
             return {"bytes": base64.b64encode(item).decode()}
 
     def _begin(self, run_id: str) -> None:
@@ -208,9 +211,12 @@ class Recorder:
         """Opens the file, and names the run in it: others may have been recorded there since."""
         if self._file is not None or self.cut:
             return
-        number = open_private(self.path, os.O_WRONLY | os.O_APPEND)  # it has all that the model and the tools said
+        # Private, because it has all that the model and the tools said. Locked, because the lines of a step belong
+        # together: while another run is being recorded into it, this raises a BlockingIOError.
+        number = open_private(self.path, os.O_WRONLY | os.O_APPEND)
         self._file = os.fdopen(number, "ab", buffering=_BUFFER)
-        _lock(self._file)
+        if fcntl is not None:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._size = self._file.tell()
         self._write(
             {
@@ -218,7 +224,7 @@ class Recorder:
                 "run_id": self._run_id,
                 **self._facts,
                 "began": datetime.now(UTC).isoformat(),
-                "at": _now(),
+                "at": time.monotonic(),
                 "redacted": self._is_redacted,
                 "by": f"streamtools {__version__}",
             }
@@ -245,22 +251,14 @@ class Recorder:
 
 
 def _file_name(run_id: str) -> str:
-    """Returns a name for each run id: ``tenant:1`` and ``tenant/1`` do not share a file."""
+    """Returns a name for each run id, another one for each."""
+    # `tenant:1` and `tenant/1` have the same plain name, and must not share a file: it would mix two tenants' runs.
+    # Percent-encoding was considered; it triples the length of ids in other scripts.
     plain = _NAMED.sub("_", run_id)
     if plain == run_id:
         return plain
     digest = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{plain}-{digest[:16]}"
-
-
-def _lock(file: BinaryIO) -> None:
-    """Keeps a file for one recorder at a time, since the lines of a step belong together.
-
-    Raises:
-        BlockingIOError: another run is being recorded into it.
-    """
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _line(written: Any) -> bytes:
@@ -270,11 +268,11 @@ def _line(written: Any) -> bytes:
         return json.dumps(written).encode() + b"\n"
 
 
-def _now() -> float:
-    return time.monotonic()
-
-
 # -- redaction ---------------------------------------------------------------------------------------------------------
+#
+# A redacted event has the same `seq`. Its texts have passed through the caller's function. A secret may be cut by any
+# delta, so that only whole texts can be judged: deltas are masked, and the whole of a text stands in the event that
+# ends it.
 
 
 Redact: TypeAlias = Callable[[str], str]
@@ -313,7 +311,7 @@ class Redaction:
         """Returns an event as it may be written.
 
         Raises:
-            TypeError: the caller's function returned something else than a text.
+            TypeError: the caller's function did not return text.
         """
         name = written["event"]
         if name in _DELTAS:
@@ -326,6 +324,7 @@ class Redaction:
         if name in self._texts:
             joined = "".join(self._texts.pop(name))
             kept["whole"] = self.text(written.get("whole", joined))
+        # A hash of arguments shows whether a guess of them is right.
         elif name == "ApprovalRequested":
             kept["fingerprint"] = ""
         elif name == "ApprovalResolved" and "reason" in written:
@@ -336,7 +335,7 @@ class Redaction:
         """Returns a text as it may be written."""
         kept = self._redact(text)
         if not isinstance(kept, str):
-            raise TypeError(f"redact returned {class_name(kept)}, not a text")
+            raise TypeError(f"expected text from redact, got {class_name(kept)}")
         return kept
 
     def _fields(self, written: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,6 +367,7 @@ class Redaction:
             return self._object(value)
         if value is None or isinstance(value, bool):
             return value
+        # A number may be a secret, too (a card's), so the function sees it as text.
         text = str(value)
         kept = self.text(text)
         return value if kept == text else kept

@@ -33,7 +33,7 @@ _SAME_CLOCK_S = 1.0  # calendars are set right in between, by less than that
 
 
 class RecordingError(StreamToolsError, ValueError):
-    """A file is no recording, or one that cannot be read; the message names the line."""
+    """A file is not a recording, or one that cannot be read; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ class Recording:
             limits: a file larger than ``max_recording_bytes`` is refused.
 
         Raises:
-            RecordingError: the file is no recording, has several runs, or not this one; or one line is too much.
+            RecordingError: the file is not a recording, has several runs or not this one, or has a line that cannot be
+                read.
             OSError: the file cannot be read.
         """
         runs = _read(Path(path), limits)
@@ -150,8 +151,8 @@ class Recording:
         return tuple(map(tuple, bodies))
 
     def timed(self) -> Iterator[tuple[float, Entry]]:
-        """Yields each entry with the moment at which it happened, on the recording's clock. Deltas have that of the
-        chunk that they came in."""
+        """Yields each entry with the moment at which it happened, on the recording's clock."""
+        # Deltas have no time of their own, and get that of the chunk that they came in.
         at = self.began_at
         for entry in self.entries:
             if isinstance(entry, Chunk):
@@ -166,6 +167,9 @@ def is_recording(file: BinaryIO) -> bool:
     head = file.read(len(_HEAD))
     file.seek(0)
     return head == _HEAD
+
+
+# -- times and turns ---------------------------------------------------------------------------------------------------
 
 
 def moved(event: Event, shift: float) -> Event:
@@ -203,10 +207,11 @@ def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:
         yield builder.build()
 
 
-# -- lines -------------------------------------------------------------------------------------------------------
+# -- lines -------------------------------------------------------------------------------------------------------------
 
 
 def _read(path: Path, limits: Limits) -> dict[str, _Run]:
+    # Before anything of it is in memory.
     if path.stat().st_size > limits.max_recording_bytes:
         raise RecordingError(
             f"{path} exceeds max_recording_bytes={limits.max_recording_bytes}; raise "
@@ -215,12 +220,14 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
     runs: dict[str, _Run] = {}
     current: _Run | None = None
     lines = path.read_bytes().split(b"\n")
-    whole = len(lines) - 1  # what follows the last line end was cut, or is nothing
+    # What follows the last line end is nothing, or was cut when the program ended: a recording of a program that died
+    # ends where the program did.
+    whole = len(lines) - 1
     for number, line in enumerate(lines[:whole], start=1):
         try:
             record = json.loads(line)
             if not isinstance(record, dict):
-                raise ValueError("no object")
+                raise ValueError(f"expected an object, got {type(record).__name__}")
             if "recording" in record:
                 current = _begun(record, runs)
             elif current is None:
@@ -230,7 +237,7 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
         except (ValueError, RecursionError) as error:
             raise RecordingError(f"{path}, line {number}: {_problem(error)}") from None
     if not runs:
-        raise RecordingError(f"{path} is no recording: it has no whole line")
+        raise RecordingError(f"{path} is not a recording: it has no whole line")
     return runs
 
 
@@ -238,7 +245,7 @@ def _problem(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "a value is nested too deeply"
     if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
-        return "this is no JSON, so the file is no recording"
+        return "this is not JSON, so the file is not a recording"
     return one_line(str(error), 300)
 
 
@@ -254,6 +261,9 @@ def _begun(record: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
         began_at=_number(record, "at"),
         redacted=record.get("redacted") is True,
     )
+    # A run that goes on in another process may have another clock: a monotonic one counts from the start of the
+    # machine. The calendar shows how much later it went on. On the same clock, which both times show, nothing is moved,
+    # since calendars are set right in between.
     known = runs.setdefault(run_id, made)
     later = (made.began - known.began).total_seconds()
     shift = known.began_at + later - made.began_at
@@ -287,31 +297,31 @@ def _bytes(run: _Run, record: Mapping[str, Any]) -> None:
     try:
         data = base64.b64decode(_text(record, "bytes"), validate=True)
     except binascii.Error:
-        raise ValueError("bytes are no base64") from None
+        raise ValueError("expected base64 in bytes, got other text") from None
     run.entries.append(Chunk(_at(run, record), data, len(data)))
 
 
 def _payload(run: _Run, record: Mapping[str, Any]) -> None:
     payload = read_value(record["payload"])
     if not isinstance(payload, dict):
-        raise ValueError("payload is no object")
+        raise ValueError(f"payload: expected an object, got {type(payload).__name__}")
     run.entries.append(Chunk(_at(run, record), payload, len(json.dumps(record["payload"]))))
 
 
 def _stream(run: _Run, record: Mapping[str, Any]) -> None:
     facts = record["stream"]
     if not isinstance(facts, dict):
-        raise ValueError("stream is no object")
+        raise ValueError(f"stream: expected an object, got {type(facts).__name__}")
     wire, salt, tools = _text_or_none(facts, "wire"), _text(facts, "id_salt"), facts.get("tools")
     if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):
-        raise ValueError("tools is no list of names")
+        raise ValueError("tools: expected a list of names, got another value")
     run.entries.append(StreamFacts(wire=wire, id_salt=salt, tools=tuple(tools), is_plain=facts.get("is_plain") is True))
 
 
 def _source_end(run: _Run, record: Mapping[str, Any]) -> None:
     error = read_value(record["source_end"])
     if error is not None and not isinstance(error, StreamError):
-        raise ValueError("source_end is no error of a stream")
+        raise ValueError(f"source_end: expected an error of a stream, got {type(error).__name__}")
     run.entries.append(SourceEnd(error))
 
 
@@ -339,7 +349,7 @@ _LINES: Mapping[str, Callable[[_Run, Mapping[str, Any]], None]] = {
 def _text(record: Mapping[str, Any], key: str) -> str:
     value = record.get(key)
     if not isinstance(value, str):
-        raise ValueError(f"{key} is {type(value).__name__}, not text")
+        raise ValueError(f"{key}: expected text, got {type(value).__name__}")
     return value
 
 
@@ -354,5 +364,5 @@ def _at(run: _Run, record: Mapping[str, Any]) -> float:
 def _number(record: Mapping[str, Any], key: str) -> float:
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{key} is {type(value).__name__}, not a number")
+        raise ValueError(f"{key}: expected a number, got {type(value).__name__}")
     return value

@@ -5,12 +5,9 @@
             ...
     run.turns[-1].text, run.differences
 
-With the recorded results nothing is run: the bodies are decoded again, and all else is as it was recorded. Recorded
-events have their `seq`, `causes` and `step`, and go to the observers directly. Their times are moved, all by the same,
-so that the first one happens now: differences are those of the recording at any speed.
-
-With ``results="live"`` the bodies go through pipelines of today, and the tools run. Each recorded response is a step of
-one new run. The steps are opened one after the other, each with a task of its own that the replay closes.
+With the recorded results nothing is run: the bodies are decoded again, and all else is as it was recorded. With
+``results="live"`` the bodies go through pipelines of today, and the tools run: each recorded response is a step of one
+new run.
 """
 
 from __future__ import annotations
@@ -91,7 +88,7 @@ def replay(
         options: ``stages``, ``output`` and ``limits`` as for `pipeline`; live, all options of a pipeline.
 
     Raises:
-        RecordingError: the file is no recording, or lacks the run; or it is redacted, and results are to be live.
+        RecordingError: the file is not a recording, or lacks the run; or it is redacted, and results are to be live.
         ValueError: `speed` is not greater than 0, or `results` is neither of the two words.
         TypeError: there is no such option; or results are to be live without tools.
         OSError: the file cannot be read.
@@ -121,9 +118,9 @@ class Replay:
         self._events: list[Event] = []
         self._entered = False
         if live:
-            self._way: _Recorded | LiveSteps = LiveSteps(recording, speed, tools, observers, options)
+            self._source: _Recorded | LiveSteps = LiveSteps(recording, speed, tools, observers, options)
         else:
-            self._way = _Recorded(recording, speed, tools, observers, options)
+            self._source = _Recorded(recording, speed, tools, observers, options)
 
     __repr__ = shown_by("recording", "differences", "unchecked")
 
@@ -140,24 +137,24 @@ class Replay:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """The places at which something else came out than was recorded; none with live results."""
-        return self._way.differences
+        return self._source.differences
 
     @property
     def unchecked(self) -> tuple[str, ...]:
         """The reasons why some of the recording was not decoded again: it is redacted, or stages are missing."""
-        return self._way.unchecked
+        return self._source.unchecked
 
     async def __aenter__(self) -> Self:
         if self._entered:
             raise LocalProtocolError("a replay is entered once; make a new one to replay again")
         self._entered = True
-        await self._way.enter()
+        await self._source.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._way.leave(kind, error, trace)
+        await self._source.leave(kind, error, trace)
 
     def __aiter__(self) -> Self:
         return self
@@ -165,7 +162,7 @@ class Replay:
     async def __anext__(self) -> Event:
         if not self._entered:
             raise TypeError("the replay's block was not entered; write:  async with replay(path) as run:")
-        event = await self._way.next()
+        event = await self._source.next()
         self._events.append(event)
         return event
 
@@ -188,6 +185,9 @@ class Replay:
 
     def __await__(self) -> Generator[Any, Any, Turn]:
         return self.finish().__await__()
+
+
+# -- with the recorded results -----------------------------------------------------------------------------------------
 
 
 class _Recorded:
@@ -227,6 +227,8 @@ class _Recorded:
         return tuple(self._redecoding.unchecked)
 
     async def enter(self) -> None:
+        # All times are moved by the same, so that the first event happens now: at any speed, durations are those of the
+        # recording.
         self._timed = self._redecoding.timed()
         self._shift = time.monotonic() - self._recording.began_at
         self._clock.start()
@@ -245,6 +247,7 @@ class _Recorded:
         for at, recorded in self._timed:
             await self._clock.wait(at)
             event = moved(recorded, self._shift)
+            # Directly, since a pipeline would stamp the event anew: `seq`, `causes` and `step` are the recorded ones.
             for observer in self._observers:
                 kinds = observer.event_types
                 if kinds is None or type(event) in kinds:
@@ -255,7 +258,7 @@ class _Recorded:
         raise StopAsyncIteration
 
 
-# -- with the tools of today -------------------------------------------------------------------------------------------
+# -- the clock ---------------------------------------------------------------------------------------------------------
 
 
 LONGEST_PAUSE_S = 10.0
@@ -263,8 +266,7 @@ LONGEST_PAUSE_S = 10.0
 
 
 class Clock:
-    """Waits until a moment of the recording has come. A longer pause than `LONGEST_PAUSE_S` is cut to that: a person
-    may have taken a night to approve a call.
+    """Waits until a moment of the recording has come; a pause longer than `LONGEST_PAUSE_S` is cut to that.
 
     Args:
         began_at: the beginning, on the recording's clock.
@@ -282,13 +284,18 @@ class Clock:
 
     async def wait(self, at: float) -> None:
         """Waits for a moment on the recording's clock."""
+        # A person may have taken a night to approve a call.
         pause = min(max(0.0, at - self._at), LONGEST_PAUSE_S)
         self._at = max(self._at, at)
+        # By the sum of all pauses, not from now on: time that the consumer takes does not make the replay slower.
         if self._speed < math.inf:
             self._now += pause / self._speed
             left = self._now - anyio.current_time()
             if left > 0:
                 await anyio.sleep(left)
+
+
+# -- with the tools of today -------------------------------------------------------------------------------------------
 
 
 class LiveSteps:
@@ -345,16 +352,17 @@ class LiveSteps:
                 if step is None:
                     await checkpoint()
                     raise StopAsyncIteration
-                self._current = self._opened(step)
+                # One after the other, each in a task of its own: a block may not be open across a `yield`, and this
+                # method is left and entered again for each event.
+                options: dict[str, Any] = {"wire": step.facts.wire, **self._options}
+                body = _Body(step, self._clock)
+                opening = pipeline(body, tools=self._tools, trajectory=self._run, **options)
+                self._current = opening.open_in(None)
             try:
                 return await anext(self._current)
             except StopAsyncIteration:
                 await self._current.aclose()
                 self._current = None
-
-    def _opened(self, step: _Step) -> OpenPipeline:
-        options: dict[str, Any] = {"wire": step.facts.wire, **self._options}
-        return pipeline(_Body(step, self._clock), tools=self._tools, trajectory=self._run, **options).open_in(None)
 
 
 class _Step:
@@ -403,16 +411,13 @@ class _Body:
 
 
 # -- decoding the bodies again ---------------------------------------------------------------------------------------
-
-# Decodes a recording's bodies again, and says where other events come out than those that were recorded.
 #
 # In: the entries of a recording. Out: every recorded event in order, with the moment at which it happened; the
 # decoder's own in the place of an equal one, so that its previews work. Differences are noted, and change nothing.
 #
-# Theory of operation. The events of a response are made by its decoder; all others (of the step, of the tools, of
-# people) are taken from the recording. The decoder is fed a chunk where the recording has it, and the events that come
-# out wait in a queue. A recorded event of a decoder's kind has to be the next one in it. A warning may be the
-# pipeline's own, so it has to be there only if it stands next.
+# The events of a response are made by its decoder; all others (of the step, of the tools, of people) come from the
+# recording. The decoder is fed a chunk where the recording has it, and its events wait in a queue. A recorded event of
+# a decoder's kind has to be the next one in it.
 
 _OTHERS = (
     StepStart, StepEnd, ToolStarted, ToolProgress, ApprovalRequested, ApprovalResolved, Observation,
@@ -533,12 +538,14 @@ class Redecoding:
             self._is_over = True
 
     def _take(self, events: list[Event]) -> None:
+        # What depends on a type or on tools that were not given to the replay is not compared.
         unasked = () if self._output is not None else (OutputDelta, OutputEnd)
         unjudged = () if self._tools is not None else (ToolCallValidated,)
         self._made += (event for event in events if not isinstance(event, (*unasked, *unjudged)))
 
     def _end(self) -> None:
         """Ends a response; events that were made and not recorded are a difference, unless the step was left."""
+        # A step that was left has not finished its decoder here, and recorded no more than its consumer saw.
         if self._is_over:
             self._left_over()
         self._decoder, self._is_over = None, False
@@ -559,6 +566,8 @@ class Redecoding:
             return event
         if self._tools is None and isinstance(event, ToolCallValidated):
             return event
+        # A call that is judged otherwise is one difference, not three: its validation follows, or is missing, on either
+        # side.
         while self._made and self._is_consequence(self._made[0]) and type(self._made[0]) is not type(event):
             self._made.popleft()
         if self._is_consequence(event) and not (self._made and isinstance(self._made[0], ToolCallValidated)):
@@ -573,6 +582,7 @@ class Redecoding:
         if differs is None:
             self._made.popleft()
             return _stamped(made, event)
+        # A warning may be the pipeline's own, so that it has to be made only if it stands next.
         if isinstance(event, _EITHER):
             return event
         self._made.popleft()
@@ -584,7 +594,7 @@ class Redecoding:
         return event
 
     def _is_consequence(self, event: Event) -> bool:
-        """Returns whether an event only follows from a difference that was told: a call is valid now, or is not."""
+        """Returns whether an event only follows from a reported difference: a call is valid now, or is not."""
         return isinstance(event, ToolCallValidated) and event.call_id in self._judged_otherwise
 
     def _difference(self, recorded: Event, made: Event) -> str | None:
@@ -601,11 +611,13 @@ class Redecoding:
         written = written_event(event)
         for name in _PLACE:
             written.pop(name, None)
+        # Without tools no arguments are judged. A problem of the text itself is found all the same, and compared.
         if isinstance(event, ToolCallEnd) and self._tools is None and event.call.problem in _JUDGED:
             written.pop("error", None)
             written["call"] = {name: value for name, value in written["call"].items() if name not in _BY_SCHEMA}
         if "error" in written:
-            written["error"] = _without_cause(written["error"])
+            # The cause is an exception of a library's, whose words change with its version.
+            written["error"] = {name: value for name, value in written["error"].items() if name != "cause"}
         return written
 
     def _differs(self, text: str) -> None:
@@ -613,7 +625,7 @@ class Redecoding:
             self.differences.append(Difference(self._seq, text))
 
     def _give_up(self) -> None:
-        """Decodes this response no further: all that follows would be a difference."""
+        """Stops decoding this response: all that follows would be a difference."""
         self._decoder = None
         self._made.clear()
 
@@ -643,10 +655,6 @@ def _named(name: str, before: Any, now: Any) -> str:
     if name.removeprefix("call.") in _WORDS:
         return f"{name}: {before!r} was recorded, and {now!r} comes out"
     return name
-
-
-def _without_cause(error: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in error.items() if name != "cause"}
 
 
 def _stamped(made: Event, recorded: Event) -> Event:

@@ -162,5 +162,5 @@ async def test_a_redaction_that_fails_writes_nothing_more(tmp_path: Path) -> Non
 
 
 def test_redact_has_to_be_a_function(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="redact is a function from text to text, not str"):
+    with pytest.raises(TypeError, match="redact: expected a function from text to text, got str"):
         record(tmp_path / "run.jsonl", redact="secret")  # type: ignore[arg-type]
