@@ -1,20 +1,8 @@
 """Sends a run as an ASGI response: writes server-sent events, and notices while tools run that the client has gone.
 
 Input: a pipeline or a run, not yet entered. Output: its events, in the form for a client (`encode_event`) or in that of
-your own function.
-
-Theory of operation. The response enters the pipeline or the loop in its own ``__call__``, so that its scopes live in
-the frame of the task that serves the request. Inside the block one task waits for ``http.disconnect`` while the other
-writes. The block is left when the writing ends for any reason; leaving it cancels and awaits the calls and closes the
-source. Where the run is to outlive its client, the writing goes on without sending. The run's end is sent when the
-block is left and `after` has returned, so that a client which has seen it finds what was stored.
-
-A browser's ``EventSource`` repeats its request when the response ends or breaks, with the id of the last event. Such a
-request begins nothing: a second run would make every payment again. It is answered 204, which ends the repeating.
-Where the run outlives its client, the response begins with an id, so that a client which has seen no event is known,
-too; otherwise the run of such a client is cancelled.
-
-The class is one of Starlette's where that is installed, since FastAPI takes no other object for a response.
+your own function. The block is left when the writing ends for any reason, which cancels and awaits the calls and closes
+the source. A request that repeats another one begins nothing.
 
 Specifications: https://asgi.readthedocs.io/en/latest/specs/www.html
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
@@ -112,6 +100,7 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
     """
     if isinstance(event, RunEnd):
         return "run_end", _end_data(event)
+    # The end of the text contradicts the deltas that the client has shown: it has to replace them.
     if isinstance(event, TextEnd) and event.whole is not None:
         return "text_replaced", {"text": event.whole}
     row = _SENT.get(type(event))
@@ -134,7 +123,7 @@ def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
     """Returns the bytes to send for an event; none if nothing is to be sent.
 
     Raises:
-        TypeError: `encode` returned something else than `Encode` allows.
+        TypeError: `encode` did not return what `Encode` allows.
         ValueError: an event's name cannot be written.
     """
     given = encode(event)
@@ -148,16 +137,18 @@ def frame(pair: tuple[str, Any], *, id: int | None = None) -> bytes:
     """Returns one server-sent event with a name and its data.
 
     Raises:
-        TypeError: `pair` is no such pair, or the data cannot be written as JSON.
+        TypeError: `pair` is not such a pair, or the data cannot be written as JSON.
         ValueError: the name is empty or has a line end, which would begin another field.
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise TypeError(f"encode returns (name, data), or None to send nothing, not {type(pair).__name__}")
+        raise TypeError(f"encode: expected (name, data), or None to send nothing, got {type(pair).__name__}")
     name, data = pair
     if not isinstance(name, str) or not name or _LINE_END.search(name):
-        raise ValueError("encode returned a name that is no single line of text")
+        raise ValueError("encode: expected one line of text as the event's name")
     text = data if isinstance(data, str) else orjson.dumps(data).decode()
     head = f"event: {name}\n" if id is None else f"event: {name}\nid: {id}\n"
+    # Each line in a field of its own: a line end inside the data would end the field, and the rest would be another
+    # one.
     lines = "".join(f"data: {line}\n" for line in _LINE_END.split(text))
     return f"{head}{lines}\n".encode("utf-8", "replace")
 
@@ -168,13 +159,14 @@ def _frames(given: Any) -> Iterable[Any]:
     if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
         return given
     raise TypeError(
-        f"encode returns (name, data), bytes, a list of these, or None to send nothing, not {type(given).__name__}"
+        f"encode: expected (name, data), bytes, a list of these, or None to send nothing, got {type(given).__name__}"
     )
 
 
 # -- the response ------------------------------------------------------------------------------------------------------
 
 
+# FastAPI takes nothing but an object of Starlette's class for a response, and would write any other as JSON.
 if TYPE_CHECKING:
     from starlette.responses import Response as _Response
 else:
@@ -201,8 +193,10 @@ _BEGUN = b"id: begun\n\n"
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",  # compression that a proxy adds would hold events back
-    "x-accel-buffering": "no",  # https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
+    # A proxy that adds compression holds events back until it has a block of them.
+    "cache-control": "no-cache, no-transform",
+    # nginx would buffer the events: https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
+    "x-accel-buffering": "no",
 }
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
 _AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a bound
@@ -266,7 +260,7 @@ class EventStreamResponse(_Response):
             )
         for name, function in (("encode", encode), ("redact", redact), ("after", after)):
             if not (function is None or callable(function)):
-                raise TypeError(f"{name} is a function, not {type(function).__name__}")
+                raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
         if on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f"unknown on_disconnect {on_disconnect!r}; known: {', '.join(get_args(OnDisconnect))}")
         self._run = run
@@ -291,6 +285,8 @@ class EventStreamResponse(_Response):
         if self._called:
             raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for the next")
         self._called = True
+        # A browser's `EventSource` repeats its request when the response ends or breaks, with the id of the last event.
+        # Such a request begins nothing: a second run would make every payment again. Polyfills send the header empty.
         if any(name == b"last-event-id" and value.strip() for name, value in scope.get("headers", ())):
             await self._answer_again(send)
         else:
@@ -299,13 +295,15 @@ class EventStreamResponse(_Response):
             await self.background()
 
     async def _answer_again(self, send: Send) -> None:
-        """Lets go of the run, and tells the client to ask no more."""
+        """Lets go of the run, and has the client stop asking."""
+        # The run is not stored either: that would overwrite the history that has the answer.
         if isinstance(self._run, Pipeline):
             await self._run.discard()
         elif isinstance(self._run, OpenPipeline):
             await self._run.aclose()
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-type"]
         try:
+            # 204 is the status that ends the repeating:
             # https://html.spec.whatwg.org/multipage/server-sent-events.html#concept-event-stream-reconnect
             await self._send(send, {"type": "http.response.start", "status": 204, "headers": headers})
             await self._send_body(send, b"", more=False)
@@ -319,6 +317,9 @@ class EventStreamResponse(_Response):
         end: RunEnd | None = None
         failure: Exception | None = None
         block: AbstractAsyncContextManager[Run] = aclosing(run) if isinstance(run, OpenPipeline) else run
+        # Entered here, so that its scopes live in the frame of the task that serves the request: in a generator that a
+        # framework drops at its `yield`, they would be left open, or in another task (PEP 789). One task waits for the
+        # client to go while this one writes: only `http.disconnect` shows it where nothing is sent.
         try:
             async with block as events, create_task_group() as tasks:
                 entered = True
@@ -329,19 +330,23 @@ class EventStreamResponse(_Response):
             if entered and self._after is not None:
                 with anyio.fail_after(_AFTER_S, shield=True):
                     await self._after(run)
-        if end is not None:  # only now: the client's next request finds what `after` has stored
+        # Only now: a client that has seen the end may ask again at once, and has to find what `after` has stored.
+        if end is not None:
             failure = await self._finish(end, failure, send)
         if failure is not None and not isinstance(failure, StreamError):
             raise failure
 
     async def _answer(self, events: Run, send: Send) -> tuple[RunEnd | None, Exception | None]:
         """Sends the response up to the run's end; returns that end, unless the client has gone, and the error that
-        ended the run, if any. A client that has gone is no error."""
+        ended the run, if any. A client that has gone is not an error."""
         failure: Exception | None = None
         try:
             head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             await self._send(send, head)
-            if self._goes_on and self._encode is encode_event:  # a protocol of yours may be read by stricter clients
+            # A client that goes before the first event would ask again without an id, as if for the first time, while
+            # its run goes on. A run that is cancelled with its client needs no id. With an `encode` of the caller's,
+            # neither the protocol nor its clients are known, which may fail on an event without data.
+            if self._goes_on and self._encode is encode_event:
                 await self._send_body(send, _BEGUN)
             await self._write(events, send)
         except _NotSentError as unsent:
@@ -360,7 +365,8 @@ class EventStreamResponse(_Response):
         return failure
 
     async def _send_end(self, send: Send, end: RunEnd) -> None:
-        """Sends the run's end, in our words if `encode` fails, since the client has to know of it."""
+        """Sends the run's end, in our words if `encode` fails at a run that failed."""
+        # The client has to know of the end. It would wait for ever, or ask again, without one.
         try:
             body = self._body_of(end)
         except Exception:
@@ -380,6 +386,7 @@ class EventStreamResponse(_Response):
     async def _write(self, events: Run, send: Send) -> None:
         due = anyio.current_time() + self._heartbeat_s
         while True:
+            # The scope ends before anything is sent: it bounds the silence of the run, not the time of the client.
             event: Event | None = None
             with anyio.move_on_after(due - anyio.current_time()) as silence:
                 event = await anext(events, None)
@@ -388,8 +395,9 @@ class EventStreamResponse(_Response):
             if isinstance(event, StepEnd):
                 self._outcome = event.outcome
             body = b"" if event is None else self._body_of(event)
+            # For proxies, which close a connection that is silent. Events that are not sent are silence, too.
             if not body:
-                if anyio.current_time() < due:  # also between events that are not sent
+                if anyio.current_time() < due:
                     continue
                 body = _HEARTBEAT
             await self._send_body(send, body)
@@ -425,6 +433,7 @@ class EventStreamResponse(_Response):
         request is dropped."""
         while (await receive())["type"] != "http.disconnect":
             continue
+        # A run that is to outlive its client is written on, to nobody: reading it is what keeps it going.
         self._is_gone = True
         if not self._goes_on:
             writing.cancel()
@@ -435,7 +444,7 @@ class _NotSentError(Exception):
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
-        # By the specification an OSError means that the client has gone; our TimeoutError is one, too.
+        # By the ASGI specification an OSError of `send` means that the client has gone; our TimeoutError is one, too.
         self.fault = None if isinstance(error, OSError) else error
 
 
@@ -452,7 +461,7 @@ def _checked(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     merged = dict(_HEADERS)
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header")
+            raise ValueError(f"expected the name of a header, got {name!r}")
         if any(char in value for char in "\r\n\0"):
             raise ValueError(f"the header {name} has a line end or a null, which would begin another header")
         merged[name.lower()] = value

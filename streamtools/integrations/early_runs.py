@@ -1,14 +1,9 @@
 """Keeps the runs of calls that were started before a framework asked for them, until it does.
 
 Input: the events of tapped responses, and the calls of functions that `EarlyRuns.wrapped` made. Output: each such call
-gets the result of the run whose name and arguments are its own, or, where there is none, calls the function itself.
-
-Guarantees: a run is given to one call only, and only to a call of its own scope: the user's, if `scope` names one, else
-the response that was asked for last in the call's own context, or in the one that its task was started from. So
-conversations that share a client share nothing. Of a scope, the first call gets the first run of the latest response
-that has one. The function's own value or exception is passed on. Everything but an end of the function's own (a
-timeout, a refusal, a failure of ours) leads to a plain call of the function, as if nothing had been started. Runs that
-nobody asks for are forgotten with time, with number, and when their response was cut.
+gets the result of the run whose name and arguments are its own, or, where there is none, calls the function itself. A
+run is given to one call only, and only to a call of its own scope, so that conversations which share a client share
+nothing. Runs that nobody asks for are forgotten with time, with number, and when their response was cut.
 """
 
 from __future__ import annotations
@@ -75,7 +70,8 @@ class EarlyRun:
             raise
 
     def _note(self, value: Any) -> Any:
-        if not inspect.isawaitable(value):  # of a plain function around an async one: can be awaited only once
+        # A plain function around an async one returns an awaitable, which can be awaited only once: not by two.
+        if not inspect.isawaitable(value):
             self.returned = (value,)
         return value
 
@@ -99,6 +95,8 @@ class EarlyRun:
 _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", default=None)
 """The run that the code is part of."""
 
+# Context variables are inherited by the tasks that a conversation starts, and by no others. Comparing all variables of
+# two contexts was considered, but instrumentations change these in between.
 _request: ContextVar[object] = ContextVar("streamtools_request")
 """The request that was made last in this context, or in the one from which it was copied."""
 
@@ -186,6 +184,8 @@ class EarlyRuns:
         if (scope := self.scope()) is None:
             return None
         key = (scope, name, canonical(arguments))
+        # Equal calls of several responses: the framework asks for those of the latest, in their order. Two values may
+        # have the same JSON, a date and its text say, so that the values are compared, too.
         with self._lock:
             old = self._aged()
             runs = [run for run in self._by_key.get(key, ()) if run not in old]
@@ -251,8 +251,9 @@ class ResponseRuns:
         self._runs: dict[str, EarlyRun] = {}
 
     def on_event(self, event: Event) -> None:
-        """Keeps the run of a call that may start now, or ends it; forgets the runs of a response that was cut and that
-        nobody has claimed, since it will be made anew, if at all."""
+        """Keeps the run of a call that may start now, or ends it; forgets the unclaimed runs of a response that was
+        cut."""
+        # A framework makes such a response anew, if at all, and asks for the calls of the new one.
         if isinstance(event, ToolCallValidated):
             self._add(event)
         elif isinstance(event, Observation) and (run := self._runs.pop(event.call_id, None)) is not None:
@@ -277,7 +278,8 @@ class ResponseRuns:
         may wait for a run that is not there."""
         while self._runs:
             self._end(self._runs.popitem()[1])
-        self.cancel_call = _nothing  # results may be kept for minutes, and are not to keep the pipeline
+        # Results may be kept for minutes, and are not to keep the pipeline.
+        self.cancel_call = _nothing
 
     def _end(self, run: EarlyRun) -> None:
         run.is_over.set_result(None)
@@ -320,6 +322,8 @@ def canonical(arguments: Mapping[str, Any]) -> str:
 
 def _check(tool: Tool[..., Any]) -> None:
     """Refuses a tool whose calls only the framework may start."""
+    # A guardrail, a hook or an approval of the framework comes too late for a run that has begun; so only what has no
+    # effect may begin before them.
     if tool.effect != "pure":
         why = (
             f"its effect is {tool.effect!r}; only a tool with effect='pure' may start before the framework asks for it"
@@ -344,6 +348,8 @@ def _awaiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
             await until_done(run.is_over)
         finally:
             run.cancel()
+        # Any end that is not the function's own (a timeout, a refusal, a failure of ours) leads to a plain call, as if
+        # nothing had been started.
         return run.unwrap() if run.has_end else await tool.fn(*args, **kwargs)
 
     return wrapper
@@ -354,7 +360,7 @@ def _waiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
         run = _claimed(tool, runs, args, kwargs)
         if run is None:
             return tool.fn(*args, **kwargs)
-        # In the loop's own thread nothing would run while this waits.
+        # In the loop's own thread nothing would run while this waits: there, only a result that is there is taken.
         is_over = run.is_over.done() if threading.get_ident() == run.response.thread else _waited(run, tool, runs)
         run.cancel()
         return run.unwrap() if is_over and run.has_end else tool.fn(*args, **kwargs)

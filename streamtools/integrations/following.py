@@ -1,19 +1,9 @@
 """Follows a response beside its client: a pipeline reads a copy of it, traces it, and starts the calls that may start.
 
 Input: the chunks of a body, from the task or thread that reads it (`BodyCopy.feed`). Output: events for observers and a
-callback, and runs for `EarlyRuns`.
-
-Guarantees of the copy, to its client: feeding a chunk takes about a microsecond, awaits nothing and raises nothing; at
-most ``max_bytes`` wait. A reader that lags behind further loses the rest, and gets a `TruncatedStream`. A copy looks
-like a response, so that its content codings are decoded as those of any other.
-
-Guarantees of the reader: `Follower.follow` raises nothing but a cancellation. A body that shows no wire leads to no
-events at all. Calls start within the pipeline of their response only while its stream is whole: when it is cut, the
-runs that nobody has claimed are cancelled, and those that were claimed are awaited.
-
-Code that has no event loop shares one of ours, in a thread of its own. There is one for the process, made when it is
-first asked for. Its thread is a daemon, so that it keeps no program alive; the end of a program waits for a moment
-until its tasks are done.
+callback, and runs for `EarlyRuns`. To its client, feeding a chunk takes about a microsecond, awaits nothing and raises
+nothing; at most ``max_bytes`` wait. `Follower.follow` raises nothing but a cancellation. A body that shows no wire
+leads to no events at all.
 """
 
 from __future__ import annotations
@@ -72,7 +62,7 @@ class Follower:
         try:
             await self._follow(copy)
         except StreamError:
-            return  # of the response: the events told it, and the client that reads the response is told as well
+            return  # of the response: its events have it, and the client that reads the response gets it as well
         except Exception as error:
             self.note("tap_failed", error)
         finally:
@@ -90,7 +80,9 @@ class Follower:
             await source.aclose()
 
     async def _found(self, items: AsyncIterator[Any]) -> tuple[list[Any], Wire | str | None]:
-        """Returns the first items of a body and the wire that they show; None if this is no stream of a model."""
+        """Returns the first items of a body and the wire that they show; None if this is not a stream of a model."""
+        # Before a pipeline exists: any response of the client may have the content type of a stream, and one that is
+        # not a model's is to have neither spans nor a warning.
         held: list[Any] = []
         decoder = StreamDecoder(wire=self.wire, limits=self.limits)
         while decoder.record is None and not decoder.done and decoder.received < self.limits.max_event_bytes:
@@ -101,21 +93,22 @@ class Follower:
             decoder.feed(held[-1])
         return held, decoder.record
 
-    def _observers(self) -> Iterable[Observer]:
-        made = default_observers() if self.observers is None else self.observers()
-        return made if self.on_event is None else [*made, _Callback(self.on_event, self.note)]
-
     async def _read(self, body: AsyncIterator[Any], wire: Wire | str, copy: BodyCopy) -> None:
         runs = ResponseRuns(self.runs, copy.token)
+        observers = [runs, *(default_observers() if self.observers is None else self.observers())]
+        if self.on_event is not None:
+            observers.append(_Callback(self.on_event, self.note))
         events = pipeline(
             body,
             tools=self.runs.tools,
             wire=wire,
             start="pure",
-            on_source_error="drain",  # runs that were claimed; the others are cancelled below
+            # When the stream is cut, runs that the framework has claimed are awaited; `ResponseRuns` cancels the
+            # others.
+            on_source_error="drain",
             # The framework reads as slowly as it likes, and the copy is no faster.
             limits=replace(self.limits, idle_timeout=None, first_chunk_timeout=None),
-            observers=[runs, *self._observers()],
+            observers=observers,
         )
         runs.cancel_call = events.cancel
         try:
@@ -222,6 +215,8 @@ class BodyCopy:
         """Takes the next chunk of the body."""
         if self._ended or self._left:
             return
+        # The client must not wait for its copy, so what cannot be kept is dropped as a whole: a copy with a hole would
+        # decode to something that the model has not written.
         self._fed += len(chunk) + _CHUNK_BYTES
         if self._fed - self._read > self._max_bytes:
             self._drop()
@@ -240,6 +235,7 @@ class BodyCopy:
 
     def yield_to(self) -> None:
         """Leaves the body to somebody else who decodes it. Changes nothing once the copy's reader has some of it."""
+        # Its calls may run by then, and its spans are open.
         if self._read == 0:
             self.close()
             self.end()
@@ -265,6 +261,8 @@ class BodyCopy:
 
     # -- where the copy is read --
 
+    # A copy looks like a response of httpx, so that `sources` decodes its content codings as those of any other.
+
     def aiter_raw(self) -> BodyCopy:
         """Returns the chunks as they came over the wire, as the method of a response does."""
         return self
@@ -277,11 +275,13 @@ class BodyCopy:
         return self
 
     async def __anext__(self) -> bytes:
+        # Looked at once more when the event is in place: a chunk or the end may have arrived in between from another
+        # thread, which saw no event to set.
         while not self._chunks:
             if self._ended:
                 self._raise_end()
             self._awaited = awaited = anyio.Event()
-            if not self._chunks and not self._ended:  # else it came meanwhile, from another thread
+            if not self._chunks and not self._ended:
                 await awaited.wait()
         chunk = self._chunks.popleft()
         self._read += len(chunk) + _CHUNK_BYTES
@@ -306,7 +306,9 @@ class BodyCopy:
 
 
 # -- an event loop for code that has none ------------------------------------------------------------------------------
-
+#
+# There is one for the process, in a thread of its own, made when it is first asked for. Its thread is a daemon, so that
+# it keeps no program alive; the end of a program waits for a moment until its tasks are done.
 
 _AT_EXIT_S = 1.0  # the rest of a trace takes milliseconds; a tool that nobody waits for any more may take longer
 
@@ -329,7 +331,8 @@ def spawn_there(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any, con
     """Starts a task in that event loop, from any other thread. It must contain its errors."""
     loop: Any = loop_of_its_own().native_token
 
-    def start() -> None:  # not by anyio, which finds the loop by its task, and this is no task's code
+    # Not by anyio, which finds the loop by the current task: a callback has none.
+    def start() -> None:
         task = loop.create_task(run(value))
         _tasks[task] = Future()
         task.add_done_callback(_ended)

@@ -5,11 +5,8 @@
     look_up = tap.tool(look_up, effect="pure")          where calls are to start early: give this to the framework
 
 Input: the responses of a transport. Output: the same responses; and of each that is a model's stream, a copy, which a
-pipeline decodes, traces, and starts calls from.
-
-Guarantees: a chunk is passed on before its copy is decoded, and never waits for that. A failure of ours changes
-nothing in the response: it is logged once and counted. Only calls of functions that `Tap.tool` made start early. A
-response that is no model's stream passes untouched; one that a pipeline reads is left to that pipeline.
+pipeline decodes, traces, and starts calls from. A chunk is passed on before its copy is decoded, and never waits for
+that. A failure of ours changes nothing in the response: it is logged once and counted.
 """
 
 from __future__ import annotations
@@ -97,7 +94,7 @@ class Tap(_Transport):
         limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
 
     Raises:
-        TypeError: `transport` is no transport.
+        TypeError: `transport` is not a transport.
         ValueError: `wire` is not known.
     """
 
@@ -114,12 +111,12 @@ class Tap(_Transport):
         sends = hasattr(transport, "handle_async_request") or hasattr(transport, "handle_request")
         if isinstance(transport, type) or not sends:
             kind = f"the class {transport.__name__}" if isinstance(transport, type) else type(transport).__name__
-            raise TypeError(f"Tap takes a transport, say httpx.AsyncHTTPTransport(), not {kind}")
+            raise TypeError(f"expected a transport, say httpx.AsyncHTTPTransport(), got {kind}")
         if wire is not None:
             find(wire)
         for name, given in (("on_event", on_event), ("observers", observers), ("scope", scope)):
             if given is not None and not callable(given):
-                raise TypeError(f"{name} is a function, not {type(given).__name__}")
+                raise TypeError(f"{name}: expected a function, got {type(given).__name__}")
         self.warnings: Counter[str] = Counter()
         """How often something of ours failed or gave up, by code: ``copy_dropped`` (decoding lagged behind), and
         ``on_event_failed``, ``call_not_compared`` (a call's arguments) and ``tap_failed``."""
@@ -173,6 +170,8 @@ class Tap(_Transport):
         """
         _check_fits(_package(type(request)), self._transport, "handle_async_request")
         response = await self._transport.handle_async_request(request)
+        # In the client's own context, before it is copied for the reader of the copy: what the framework does from now
+        # on, and the runs of this response, are of one request.
         self._runs.begin_request()
         self._tap(response, copy_context(), is_async=True)
         return response
@@ -230,6 +229,7 @@ class Tap(_Transport):
 
     def _tap(self, response: Any, context: Context, *, is_async: bool) -> None:
         """Gives a model's stream a body that passes the same chunks on, and their copy to a reader."""
+        # The client has its response whatever fails here. A `BaseException` is not ours, and passes.
         try:
             if not _is_stream(response):
                 return
@@ -264,6 +264,9 @@ class Tap(_Transport):
             _logger.warning("tap: %s%s; the response itself is not affected", code, reason, exc_info=shown)
 
 
+# -- responses and their bodies ----------------------------------------------------------------------------------------
+
+
 def _is_stream(response: Any) -> bool:
     """Returns whether a response may be a model's stream, and is not tapped yet."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -272,19 +275,16 @@ def _is_stream(response: Any) -> bool:
 
 def _attach(copy: BodyCopy, response: Any, *, is_async: bool) -> None:
     """Has the copy fed with the body of a response."""
-    if response.is_stream_consumed:  # its body is in memory, decoded
+    # A body that has been read is in memory, decoded. A class derived from a library's `Response` may be of another
+    # package.
+    if response.is_stream_consumed:
         copy.headers = {}
         copy.feed(response.content)
         copy.end()
     else:
-        response.stream = _bodies(_library(response))[not is_async](response.stream, copy)
+        kind = next(base for base in type(response).__mro__ if base.__name__ == "Response")
+        response.stream = _bodies(_package(kind))[not is_async](response.stream, copy)
     response.extensions = {**response.extensions, TAPPED: copy}
-
-
-def _library(response: Any) -> str:
-    """Returns the library that a response is of, also one of a class derived from its own."""
-    kind = next(base for base in type(response).__mro__ if base.__name__ == "Response")
-    return _package(kind)
 
 
 def _package(kind: type) -> str:
@@ -313,6 +313,7 @@ class _Body:
         self._copy = copy
         self._chunks: Any = None
 
+    # A body that is dropped without being closed would leave its copy's reader waiting for ever.
     def __del__(self) -> None:
         self._copy.cut()
 
@@ -336,11 +337,13 @@ class _AsyncBody(_Body):
 
     async def aclose(self) -> None:
         self._chunks = None
+        # The copy is cut even if closing fails. Where the body had ended, this changes nothing.
         try:
             await self._body.aclose()
         finally:
             self._copy.cut()
-        for _ in range(_ROUNDS):  # a program that ends now is to have the end of its trace
+        # A program that ends now is to have the end of its trace.
+        for _ in range(_ROUNDS):
             if not self._copy.caught_up.is_set():
                 await checkpoint()
 
@@ -373,9 +376,11 @@ class _SyncBody(_Body):
 
 @cache
 def _bodies(library: str) -> tuple[type[_AsyncBody], type[_SyncBody]]:
-    """Returns our bodies as bodies of a library, which checks their class."""
-    there = sys.modules[library]
+    """Returns our bodies as bodies of a library."""
+    # The clients check the class of a body. httpx and httpx2 have one each, and which is imported depends on the
+    # program.
+    imported = sys.modules[library]
     return (
-        type("TappedAsyncBody", (_AsyncBody, there.AsyncByteStream), {}),
-        type("TappedBody", (_SyncBody, there.SyncByteStream), {}),
+        type("TappedAsyncBody", (_AsyncBody, imported.AsyncByteStream), {}),
+        type("TappedBody", (_SyncBody, imported.SyncByteStream), {}),
     )

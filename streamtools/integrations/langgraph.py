@@ -4,10 +4,7 @@
 
     node = CallsNode([look_up, pay])
 
-LangGraph's own way of running one call is the body of each tool here, so that injected state, stores, commands, its
-words for an error, and exceptions and interrupts that leave the node stay. The arguments are validated there, by the
-tool's own model; those of tools in `with_options=`, here before.
-
+The arguments are validated by LangGraph, by the tool's own model; those of tools in `with_options=`, here before.
 Where something else makes the node, give it both wrappers: with ``awrap_tool_call=`` alone, ``graph.invoke`` would run
 the tools without approvals and limits.
 
@@ -66,6 +63,8 @@ class RunCalls:
         LangGraph lets through. Of a call that was not run, denied say, it returns a message with the reason."""
         one = _Call(request)
 
+        # LangGraph's own way of running one call is the body of the tool here, so that injected state, stores,
+        # commands, its words for an error, and exceptions and interrupts that leave the node stay.
         async def run(arguments: dict[str, Any]) -> Any:
             try:
                 return one.judged(await execute(one.with_arguments(arguments)))
@@ -82,6 +81,8 @@ class RunCalls:
         Raises:
             TypeError: an option cannot hold here, since each call is a run of its own; nothing has run.
         """
+        # LangGraph runs the calls of a node in threads, each by this method: they have no pool in common. A graph may
+        # be invoked either way, so that this is known only now.
         if (option := broken_alone(self._known, self._options)) is not None:
             raise TypeError(
                 f"RunCalls: {option} cannot hold under invoke and stream, where each call is a run of its own; "
@@ -137,7 +138,7 @@ class _Call:
         self.call = request.tool_call
         self._request = request
         self._worded: ToolMessage | None = None  # LangGraph has worded the error for the model
-        self._interrupted: GraphBubbleUp | None = None  # an interrupt, say: no failure to be logged
+        self._interrupted: GraphBubbleUp | None = None
 
     def with_arguments(self, arguments: dict[str, Any]) -> Any:
         """Returns LangGraph's request for another attempt."""
@@ -146,6 +147,7 @@ class _Call:
 
     def judged(self, done: Any) -> Any:
         """Returns the value of a run; raises what LangGraph has made a message of."""
+        # Raised, it counts as the failure of a call, with its retries and its span; `answer` gives the message back.
         if isinstance(done, ToolMessage) and done.status == "error":
             self._worded = done
             raise ToolError(str(done.content))
@@ -153,6 +155,7 @@ class _Call:
 
     def interrupted_by(self, error: GraphBubbleUp) -> ToolError:
         """Keeps an exception that is for the graph; returns that of the call."""
+        # An interrupt, say, by which a tool asks a person: no failure whose text is to be logged.
         self._interrupted = error
         return ToolError(f"the tool raised {type(error).__name__}")
 

@@ -1,8 +1,4 @@
-"""Refuses the options that an adapter for a framework cannot keep, where the adapter is made.
-
-A framework asks for one call at a time, and may ask again after a crash, an interrupt or a retry. So a promise that
-needs the call's identity (a store) or the other calls (order, concurrency) is kept only where the adapter has these.
-"""
+"""Refuses the options that an adapter for a framework cannot keep, where the adapter is made."""
 
 from __future__ import annotations
 
@@ -22,6 +18,8 @@ def refuse_store(adapter: str, store: Any) -> None:
     Raises:
         TypeError: a store was given.
     """
+    # A framework may ask again after a crash, an interrupt or a retry, and the call gets a random run id each time: a
+    # store never recognised it, and a `once` tool ran again.
     if store is not None:
         raise TypeError(
             f"{adapter}: store= would not keep a call from running twice, since the framework's calls have no identity "
@@ -32,6 +30,7 @@ def refuse_store(adapter: str, store: Any) -> None:
 
 def broken_alone(tools: Toolset, options: StepKeywords) -> str | None:
     """Returns the option that cannot hold where each call is a run of its own, in words; None if there is none."""
+    # Order and limits are about the other calls, which a run of one call does not see.
     for tool in tools.values():
         if tool is not None:
             for name in ("exclusive", "conflict_key", "max_concurrency"):

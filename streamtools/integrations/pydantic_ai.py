@@ -1,12 +1,9 @@
 """Runs the tool calls of a pydantic-ai agent as a pipeline would: limits, order, approvals, observations.
 
-    from pydantic_ai import Agent, FunctionToolset
-    from streamtools.integrations.pydantic_ai import CallsToolset
+from pydantic_ai import Agent, FunctionToolset
+from streamtools.integrations.pydantic_ai import CallsToolset
 
-    agent = Agent("openai:gpt-5-mini", toolsets=[CallsToolset(FunctionToolset([look_up, pay]))])
-
-pydantic-ai has validated the arguments by then, and runs the function itself, so that its context, hooks and retries
-stay.
+agent = Agent("openai:gpt-5-mini", toolsets=[CallsToolset(FunctionToolset([look_up, pay]))])
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ from .promises import refuse_store
 
 __all__ = ["CallsToolset"]
 
-_SAYINGS = (ApprovalRequired, CallDeferred, ModelRetry)
-"""Exceptions by which a tool speaks to its agent: no failures to be logged."""
+_SIGNALS = (ApprovalRequired, CallDeferred, ModelRetry)
+"""Exceptions by which a tool signals something to its agent; they are not failures to be logged."""
 
 
 @dataclass
@@ -54,12 +51,14 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
 
         raised: Exception | None = None
 
+        # pydantic-ai has validated the arguments by now, and runs the function itself, so that its context, hooks and
+        # retries stay.
         async def run(arguments: Mapping[str, Any]) -> Any:
             nonlocal raised
             raised = None
             try:
                 return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-            except _SAYINGS as error:
+            except _SIGNALS as error:
                 raised = error
                 raise ToolError(f"the tool raised {type(error).__name__}") from None
 
@@ -71,6 +70,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         options: StepKeywords = {"pool": self.pool, **self.options}
         turn = await run_calls([(ctx.tool_call_id, name, tool_args)], [made], **options)
         (seen,) = turn.observations
+        # A signal leaves as it came. Where the call ended in another way after it, cancelled say, it is not the end.
         if raised is not None and seen.outcome == "failed":
             raise raised
         return seen.unwrap() if seen.attempts else seen.model_content

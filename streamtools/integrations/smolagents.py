@@ -4,9 +4,8 @@
 
     agent = CallsAgent(tools=[look_up, pay], model=model)
 
-smolagents' own way of running one call is the body of each tool here, so that state variables, managed agents and its
-errors stay. Each call is a run of its own, so options about calls at the same time are refused. The body
-runs in a thread of ours, with the caller's context variables and without its thread-local state.
+Each call is a run of its own, and its body runs in a thread of ours, with the caller's context variables and without
+its thread-local state.
 """
 
 from __future__ import annotations
@@ -53,6 +52,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         refuse_store("CallsAgent", store)
         self._known = Toolset(with_options)
         self._options: StepKeywords = options or {}
+        # smolagents runs the calls of an answer in threads of its own, each by `execute_tool_call`.
         if (option := broken_alone(self._known, self._options)) is not None:
             raise TypeError(
                 f"CallsAgent: {option} cannot hold, since smolagents runs each call by itself in a thread; an "
@@ -63,6 +63,8 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
     def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
         """Runs one call; returns the tool's value, or raises smolagents' error. Of a call that was not run, denied say,
         it returns the text for the model."""
+        # smolagents' own way of running one call is the body of the tool here, so that state variables, managed agents
+        # and its errors stay.
         own = super().execute_tool_call
         raised: AgentError | None = None
 

@@ -5,8 +5,7 @@
 
     agent = Agent(tools=[look_up, pay], tool_executor=CallsExecutor())
 
-Strands' own way of running one call is the body of each tool here, so that its hooks, interrupts, spans and events
-stay; the arguments are validated before that, by the schema that the model was shown.
+The arguments are validated by the schema that the model was shown, before Strands sees the call.
 """
 
 from __future__ import annotations
@@ -69,6 +68,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         uses = {use["toolUseId"]: use for use in tool_uses}
         results: dict[str, list[Any]] = {call_id: [] for call_id in uses}
 
+        # Strands' own way of running one call is the body of the tool here, so that its hooks, interrupts, spans and
+        # events stay. Its events come out as progress, in the order in which they happen.
         def events(use: dict[str, Any], into: list[Any]) -> AsyncIterator[Any]:
             stream: AsyncIterator[Any] = self._stream_with_trace(
                 agent, use, into, cycle_trace, cycle_span, invocation_state, structured_output_context
@@ -81,8 +82,11 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
             async for event in running:
                 if isinstance(event, ToolProgress):
                     yield event.value
+                # A call that Strands' own code has not ended: it was denied, or its arguments do not fit.
                 elif isinstance(event, Observation) and not results[event.call_id] and event.outcome != "ok":
-                    results[event.call_id].append(_failure(event))
+                    content = [{"text": event.model_content}]
+                    failure = {"toolUseId": event.call_id, "status": "error", "content": content}
+                    results[event.call_id].append(failure)
         tool_results.extend(result for call_id in uses for result in results[call_id])
 
     def _tool(
@@ -105,8 +109,3 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
 
         ours = self._known.get(name) or tool(theirs)
         return ours.running(run)
-
-
-def _failure(seen: Observation) -> dict[str, Any]:
-    """Returns the result of a call that Strands' own code has not ended."""
-    return {"toolUseId": seen.call_id, "status": "error", "content": [{"text": seen.model_content}]}

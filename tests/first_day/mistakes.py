@@ -363,7 +363,7 @@ RUNS = [
     Mistake(
         "a run as a response", "EventStreamResponse(Trajectory())", "TypeError", "takes a pipeline or an agent_loop"
     ),
-    Mistake("no function", "EventStreamResponse(pipeline(stream), after=1)", "TypeError", "after is a function"),
+    Mistake("no function", "EventStreamResponse(pipeline(stream), after=1)", "TypeError", "after: expected a function"),
     Mistake(
         "a history by a provider", "convert(messages, 'openai', 'anthropic')", "ExportError", "openai.chat_completions"
     ),
@@ -478,7 +478,10 @@ TAPS = [
     Mistake("a tap of a client", "Tap(httpx.AsyncClient())", "TypeError", "say httpx.AsyncHTTPTransport()"),
     Mistake("a tap of a class", "Tap(httpx.AsyncHTTPTransport)", "TypeError", "say httpx.AsyncHTTPTransport()"),
     Mistake(
-        "no function for events", "Tap(httpx.AsyncHTTPTransport(), on_event=1)", "TypeError", "on_event is a function"
+        "no function for events",
+        "Tap(httpx.AsyncHTTPTransport(), on_event=1)",
+        "TypeError",
+        "on_event: expected a function",
     ),
     Mistake(
         "an asynchronous transport for a client that is not",

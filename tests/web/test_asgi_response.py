@@ -381,11 +381,11 @@ async def test_an_error_of_the_source_is_the_last_event_and_raised_to_the_server
     ("encoded", "error", "match"),
     [
         (ZeroDivisionError("secret"), ZeroDivisionError, "secret"),
-        (("two\nlines", "secret"), ValueError, "single line"),
-        (("", "secret"), ValueError, "single line"),
-        ((3, "secret"), ValueError, "single line"),
-        ({"secret": 1}, TypeError, "encode returns .* not dict"),
-        (("a", "b", "secret"), TypeError, "encode returns"),
+        (("two\nlines", "secret"), ValueError, "expected one line of text"),
+        (("", "secret"), ValueError, "expected one line of text"),
+        ((3, "secret"), ValueError, "expected one line of text"),
+        ({"secret": 1}, TypeError, "encode: expected .* got dict"),
+        (("a", "b", "secret"), TypeError, "encode: expected"),
         (("odd", object()), TypeError, "not JSON serializable"),
     ],
     ids=lambda value: str(value)[:20],
@@ -490,8 +490,8 @@ def test_what_is_no_pipeline_is_refused_with_what_to_write(what: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"headers": {"bad name": "x"}}, "no name of a header"),
-        ({"headers": {"": "x"}}, "no name of a header"),
+        ({"headers": {"bad name": "x"}}, "expected the name of a header"),
+        ({"headers": {"": "x"}}, "expected the name of a header"),
         ({"headers": {"x-a": "1\r\nset-cookie: a=b"}}, "begin another header"),
         ({"heartbeat": 0}, r"heartbeat=0: must be"),
         ({"heartbeat": float("nan")}, r"heartbeat=nan: must be"),

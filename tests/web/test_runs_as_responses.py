@@ -134,7 +134,7 @@ async def test_a_protocol_of_ones_own_has_unnamed_frames_several_per_event_and_i
 
 @pytest.mark.parametrize("given", ["text", 3, {"a": 1}, [3]])
 async def test_an_encoding_of_another_type_is_refused_with_what_to_return(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"encode returns \(name, data\)"):
+    with pytest.raises(TypeError, match=r"encode: expected \(name, data\)"):
         await Client().request(EventStreamResponse(pipeline(ANSWER), encode=lambda _: given))
 
 

@@ -315,11 +315,11 @@ async def test_a_transport_of_the_other_library_is_refused_with_the_way_out(libr
 def test_a_tap_refuses_what_it_cannot_use() -> None:
     transport: Any = Server(TEXT).transport()
     cases: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
-        ((httpx.AsyncClient,), {}, TypeError, "takes a transport"),
+        ((httpx.AsyncClient,), {}, TypeError, "expected a transport"),
         ((transport,), {"wire": "acme"}, ValueError, "acme"),
-        ((transport,), {"on_event": 1}, TypeError, "on_event is a function"),
-        ((transport,), {"observers": []}, TypeError, "observers is a function"),
-        ((transport,), {"scope": "ada"}, TypeError, "scope is a function"),
+        ((transport,), {"on_event": 1}, TypeError, "on_event: expected a function"),
+        ((transport,), {"observers": []}, TypeError, "observers: expected a function"),
+        ((transport,), {"scope": "ada"}, TypeError, "scope: expected a function"),
     ]
     for arguments, options, error, text in cases:
         with pytest.raises(error, match=text):
