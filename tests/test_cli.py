@@ -76,7 +76,7 @@ def test_a_mistake_is_one_line_and_a_status(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--help"], "tell what captured responses amount to"),
+        (["--help"], "show what captured responses amount to"),
         (["decode", "--help"], "\n  streamtools decode capture.sse --json"),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_module_alone_means_all_of_its_tools(capsys: pytest.CaptureFixture[str
         (["show", "shop_tools:nothing"], 1, "is not callable; pass a function"),
         (["show", "shop_tools:untyped"], 1, "parameter 'a': has no type hint"),
         (["show", "empty_tools"], 1, "the module has no tools; name a function: empty_tools:function"),
-        (["show", "./shop_tools.py"], 1, "is no module:function (package.module:function)"),
+        (["show", "./shop_tools.py"], 1, "expected package.module:function, got './shop_tools.py'"),
         (["show", "shop_tools:add", "--targets", "morse"], 2, "unknown target 'morse'; known: openai, "),
         (["show", "shop_tools:add", "--targets", ","], 2, "names no target"),
         (["show", "shop_tools:add", "--targets", "ollama.strict"], 2, "ollama.chat has no strict form"),

@@ -59,9 +59,9 @@ def test_the_page_is_opened_on_request(run: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"{", "no JSON"),
-        (b"[]", "no file of"),
-        (b"[" * 100_000, "no JSON"),
+        (b"{", "nor JSON"),
+        (b"[]", "nor a file of"),
+        (b"[" * 100_000, "nor JSON"),
         (b'{"data":[{"spans":[]}]}', "expected spans named"),
     ],
 )

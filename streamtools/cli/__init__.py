@@ -32,8 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
+    # A model's text may have characters that the terminal's encoding lacks, and a program that embeds this one may have
+    # put anything in the place of standard output.
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a model's text may not exist in the terminal's encoding
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         options = _parser().parse_args(arguments)
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # argparse printed help or the version
         return int(done.code or 0)
     except BrokenPipeError:
-        # Python flushes once more when it exits, and would complain then.
+        # The reader has left, as `head` does. Python flushes once more when it exits, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
     except KeyboardInterrupt:
@@ -55,12 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: Exception, status: int) -> int:
+    # Errors quote files and providers, whose text must neither steer the terminal nor take a second line.
     text = " ".join(printable(str(error)).split())
     print(f"streamtools: error: {text}", file=sys.stderr)
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Without abbreviations: `--wi` in a script would break with the next option that begins so.
     parser = Parser(prog="streamtools", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"streamtools {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

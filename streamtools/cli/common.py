@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 
+# The last two as a shell counts them: 128 and the number of the signal, SIGINT and SIGPIPE.
 FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 
 
@@ -31,10 +32,11 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that tells the mistake in one line, without the usage before it."""
+    """A parser that reports a mistake in one line, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
         """Refuses the command line."""
+        # Raised and not printed, so that `main` decides on the words and the status of every mistake.
         raise UsageError(f"{message} (try {self.prog} --help)")
 
 
@@ -91,6 +93,7 @@ def pad(text: str, width: int) -> str:
 
 
 def _cells_of(character: str) -> int:
+    # Letters of East Asia take two cells (https://www.unicode.org/reports/tr11/), marks that combine take none.
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

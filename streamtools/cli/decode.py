@@ -1,4 +1,4 @@
-"""``streamtools decode``: tells the contents of captured responses, one in full, or many in a line each."""
+"""``streamtools decode``: shows the contents of captured responses, one in full, or many in a line each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ERROR_CHARS = 160  # of an error that shares its line
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
 DESCRIPTION = """\
-Reads captured response bodies, as curl -N prints them, and tells their
+Reads captured response bodies, as curl -N prints them, and shows their
 contents. Of one file: text, calls and whether they are whole, how the turn
 ended, usage, and each deviation that was tolerated. Of several, or of a
 directory: a line each. A recording is read, too, each of its steps as one
@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
         commands,
         "decode",
         _decode,
-        help="tell what captured responses amount to",
+        help="show what captured responses amount to",
         description=DESCRIPTION,
         epilog=listed("wires", names()) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
     )
@@ -87,6 +87,7 @@ def _decode(options: argparse.Namespace) -> int:
         return _decode_many(options.files, reader, as_json=options.json)
     states: set[State] = set()
     for number, turn in enumerate(reader.turns(options.files[0])):
+        # Without a wire this is not a model's stream: a page of a proxy, say. There is nothing to show but the mistake.
         if turn.wire is None:
             turn.raise_for_error()
         if options.json:
@@ -146,7 +147,8 @@ def _state(turn: Turn) -> State:
 
 
 def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int:
-    """Tells each response in a line. A file that cannot be read is told in its own, and the others go on."""
+    """Shows each response in a line. A file that cannot be read has a line of its own, and the others go on."""
+    # Sums and progress go to standard error, so that a program or `grep` reads lines of responses alone.
     files = list(_files(given))
     counts: Counter[State] = Counter()
     for number, path in enumerate(files):
@@ -190,6 +192,7 @@ def _as_line(path: str, turn: Turn) -> str:
 
 
 def _line(state: State, wire: str, finish: str, calls: str, detail: str) -> str:
+    # The state first, for `grep -v ^ok`; the path last, since it has no bound.
     columns = ((state, 5), (wire or "-", 25), (finish or "-", 14), (cut(calls, 40) or "-", 24))
     line = "  ".join([*(pad(text, width) for text, width in columns), detail])
     return printable(line).replace("\n", "\\n")
@@ -214,6 +217,7 @@ def _as_text(turn: Turn) -> Iterator[str]:
     ):
         for line in lines:
             if line is not None:
+                # The lines of a text are lines here. A line end inside one of them is the model's, in arguments say.
                 shown = printable(line).replace("\n", "\\n")
                 yield f"{label:<{LABEL}}{shown}".rstrip()
                 label = ""

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 
 from ..errors import StreamToolsError
-from ..events import Event
 from ..record import Recording, Replay, replay
 from ..record.codec import written_event
 from .common import FAILED, add_command
@@ -64,7 +63,7 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = math.nan
     if not 0 < speed < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number greater than 0")
+        raise argparse.ArgumentTypeError(f"expected a number greater than 0, got {text!r}")
     return speed
 
 
@@ -85,6 +84,7 @@ def _replay(options: argparse.Namespace) -> int:
             anyio.run(_finish, run)
     for reason in run.unchecked:
         print(f"not decoded again: {reason}", file=sys.stderr)
+    # With --check they are the answer, else a remark beside it, which must not be in the JSON.
     for difference in run.differences:
         print(difference, file=sys.stdout if options.check else sys.stderr)
     return FAILED if run.differences else 0
@@ -107,6 +107,7 @@ def _print_bodies(recording: Recording) -> int:
     """Prints the bodies, one after the other; payloads that an SDK had parsed as lines of JSON."""
     if recording.redacted:
         raise StreamToolsError("the recording is redacted: it has the sizes of its bodies alone")
+    # Bytes as they were read, whatever their encoding, so below the text layer of standard output.
     sys.stdout.flush()
     for chunk in (chunk for body in recording.bodies for chunk in body):
         item = chunk.item
@@ -125,8 +126,4 @@ async def _finish(run: Replay) -> None:
 async def _print(run: Replay) -> None:
     async with run:
         async for event in run:
-            print(_line(event), flush=True)
-
-
-def _line(event: Event) -> str:
-    return json.dumps(written_event(event))
+            print(json.dumps(written_event(event)), flush=True)

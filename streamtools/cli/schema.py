@@ -37,7 +37,7 @@ description, the schema of the arguments and of the result, place by place.
 + only in the other, - only in the first, ~ in both but not the same."""
 
 CHECK = """\
-Tells for each tool and target whether it can be carried, plainly and strictly,
+Shows for each tool and target whether it can be carried, plainly and strictly,
 what is lost on the way, and whether a schema that was written by hand still
 fits its function. The exit status is 1 if a target cannot carry a tool, or a
 schema does not fit."""
@@ -61,6 +61,7 @@ def add(commands: Any) -> None:
     """Adds the command."""
     short = [f"{short} ({name})" for short, name in short_names().items()]
     epilog = listed("targets", targets()) + listed("short names", short) + MORE + EXAMPLES
+    # argparse wants a function for the group, too, and never calls it, since an action is required.
     group = add_command(
         commands, "schema", _misused, help="a tool as each provider sees it", description=DESCRIPTION, epilog=epilog
     )
@@ -91,7 +92,8 @@ def _misused(_: argparse.Namespace) -> int:
 
 
 def _targets(text: str) -> list[str]:
-    """Returns full names, ``.strict`` kept."""
+    """Returns the targets by their full names, with ``.strict`` where it was given."""
+    # A short name is the provider's (`openai`), and may have `.strict` behind it as the full one may.
     found = []
     strict = targets(strict=True)
     for name in filter(None, (part.strip() for part in text.split(","))):
@@ -177,7 +179,7 @@ def _check(options: argparse.Namespace) -> int:
             print(f"  {'schema':<{LABEL}}{printable(problem)}")
         for target in options.targets:
             carried, words = _carried(checked, target)
-            # That a tool has no strict form is no mistake, unless that form was asked for by name.
+            # That a tool has no strict form is not a mistake, unless that form was asked for by name.
             status = status if carried else FAILED
             print(f"  {target:<{LABEL}}{printable(words)}")
             if carried and not target.endswith(STRICT) and target in targets(strict=True):
@@ -207,6 +209,7 @@ def load_tools(reference: str) -> list[Tool]:
     name, _, path = reference.partition(":")
     module = _imported(name, reference)
     if not path:
+        # A tool may have several names in a module; it is shown once.
         found = {id(value): value for value in vars(module).values() if isinstance(value, Tool)}
         if not found:
             raise StreamToolsError(f"{reference}: the module has no tools; name a function: {reference}:function")
@@ -231,11 +234,13 @@ def _as_tool(value: Any, reference: str) -> Tool:
 
 def _imported(name: str, reference: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise StreamToolsError(f"{reference!r} is no module:function (package.module:function)")
+        raise StreamToolsError(f"expected package.module:function, got {reference!r}")
+    # As `python -m` has it: a console script has its own folder in front, and not the user's.
     if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` has it
+        sys.path.insert(0, "")
+    # The module is code of the user's, and may raise any exception.
     try:
         return importlib.import_module(name)
-    except Exception as error:  # the module is code of the user's, and may raise whatever it likes
+    except Exception as error:
         hint = "; name the module without .py" if name.endswith(".py") else ""
         raise StreamToolsError(f"cannot import {name}: {type(error).__name__}: {error}{hint}") from error

@@ -82,8 +82,9 @@ def _action(
 
 
 def _text(text: str) -> str:
-    if not text or any("\ud800" <= one <= "\udfff" for one in text):  # bytes of the command line that are no text
-        raise argparse.ArgumentTypeError("is empty" if not text else "is no text")
+    # Python gives bytes of the command line that are not text as halves of surrogate pairs, which no store could keep.
+    if not text or any("\ud800" <= one <= "\udfff" for one in text):
+        raise argparse.ArgumentTypeError("expected text, got nothing" if not text else "expected text, got other bytes")
     return text
 
 
@@ -91,7 +92,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise argparse.ArgumentTypeError("is no JSON; a text stands in quotes: '\"done\"'") from None
+        raise argparse.ArgumentTypeError("expected JSON; a text stands in quotes: '\"done\"'") from None
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -107,6 +108,7 @@ def _list(options: argparse.Namespace) -> None:
 
 def _row(call: StoredCall) -> Sequence[str]:
     since = f"{datetime.fromtimestamp(call.claimed_at):%Y-%m-%d %H:%M:%S} ({_age(time.time() - call.claimed_at)})"
+    # Keys and hosts are texts of other programs: none may steer the terminal, or begin a row of its own.
     row = (call.key, call.state, since, call.host or "?", str(call.pid or "?"))
     return [" ".join(printable(cell).split("\n")) for cell in row]
 
@@ -124,6 +126,8 @@ def _release(options: argparse.Namespace) -> None:
 
 
 def _complete(options: argparse.Namespace) -> None:
+    # The result is encoded as a pipeline encodes it, and the error as that of a `ToolError`, whose text is for the
+    # model.
     if options.error is None:
         result = encode_result(options.result)
     else:
@@ -133,6 +137,7 @@ def _complete(options: argparse.Namespace) -> None:
 
 
 def _with(path: Path, work: Callable[[SqliteStore], Coroutine[Any, Any, T]]) -> T:
+    # Looked at before, and with `must_exist`: opening a path that was mistyped would make a store there.
     if not path.is_file():
         raise StreamToolsError(f"there is no file {path}")
     try:

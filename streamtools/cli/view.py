@@ -83,6 +83,7 @@ def terminal() -> ModuleType:
     Raises:
         StreamToolsError: its extra is not installed.
     """
+    # The extra has `rich`, which a program without it must not need for the other commands.
     try:
         from ..view import terminal as found
     except ImportError as error:
@@ -94,8 +95,9 @@ def _read(path: Path, title: str) -> Picture:
     """Returns the picture of the run in a file.
 
     Raises:
-        StreamToolsError: it cannot be read, or is of no kind that is known.
+        StreamToolsError: it cannot be read, or is neither a recording nor a file of spans.
     """
+    # The size first, and a recording by its first bytes: a file of any other kind is not read whole for nothing.
     try:
         if path.stat().st_size > MOST_BYTES:
             raise StreamToolsError(f"cannot read {path}: it has more than {MOST_BYTES >> 20} MiB")
@@ -106,9 +108,9 @@ def _read(path: Path, title: str) -> Picture:
     except OSError as error:
         raise StreamToolsError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise StreamToolsError(f"cannot read {path}: it is no recording, and no JSON") from error
+        raise StreamToolsError(f"cannot read {path}: it is neither a recording nor JSON") from error
     if not is_jaeger(document):
-        raise StreamToolsError(f'cannot read {path}: it is no recording, and no file of configure("jaeger-file")')
+        raise StreamToolsError(f'cannot read {path}: it is neither a recording nor a file of configure("jaeger-file")')
     try:
         return draw_jaeger(document, title=title)
     except ValueError as error:
@@ -121,6 +123,7 @@ def _written(run: Path, output: str | None, page: bytes) -> Path:
         path = Path(output)
         _write(path, page)
         return path
+    # A page that is there is not overwritten unless it was named: somebody may have written it by hand, or kept it.
     path = run.with_suffix(".html")
     if os.access(run.parent, os.W_OK) and not os.path.lexists(path):
         _write(path, page)
