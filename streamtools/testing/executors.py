@@ -60,6 +60,7 @@ async def check_executor(
         AssertionError: the executor breaks a promise, which the text names. The remaining checks are not run.
     """
     together = [check for check in CHECKS if check not in CLOSING] + list(LOST_WORKER if own_processes else ())
+    # One executor for all checks that leave it open, since a worker may have to start for each.
     rounds = [together, *([check] for check in CLOSING)]
     for checks in rounds:
         await _checked(checks, make_executor(list(TOOLS[tools])))
@@ -67,8 +68,8 @@ async def check_executor(
 
 
 async def _checked(checks: Sequence[Check], executor: Executor) -> None:
-    """Runs checks on one executor; raises only after its end, since its own task group may wrap an error that passes
-    through."""
+    """Runs checks on one executor, as far as they succeed."""
+    # Raised only after the executor's end: its own task group may wrap an error that passes through.
     failed: AssertionError | None = None
     try:
         with anyio.fail_after(WAIT_S * (len(checks) + 1)):
@@ -102,12 +103,9 @@ def _name(check: Check) -> str:
 
 
 # -- the tools that the checks call ----------------------------------------------------------------------------------
-
-# Defines the tools that the checks call, each in an async and a sync form; in a module, so that workers can import
-# them.
 #
-# The tools count their effects as lines of a file, and wait by short pauses, since the waiting code may be in another
-# process.
+# Each has an async and a sync form, and stands in a module, so that workers can import it. Tools count their effects as
+# lines of a file, and wait by short pauses, since the code that waits may be in another process.
 
 SECRET = "a value that nobody is to read"
 
@@ -192,7 +190,7 @@ def work_sync(path: str, ctx: ToolContext) -> None:
 
 @tool(name="meet")
 async def meet_async(path: str, ctx: ToolContext) -> int:
-    """Returns when two calls are here."""
+    """Returns when two calls are running."""
     _mark(path)
     while marks(path) < 2:  # noqa: ASYNC110 - the other call may be in another process
         await anyio.sleep(0.01)
@@ -201,7 +199,7 @@ async def meet_async(path: str, ctx: ToolContext) -> int:
 
 @tool(name="meet")
 def meet_sync(path: str, ctx: ToolContext) -> int:
-    """Returns when two calls are here."""
+    """Returns when two calls are running."""
     _mark(path)
     pause = threading.Event()
     while marks(path) < 2 and not ctx.cancelled:
@@ -230,8 +228,9 @@ TOOLS: dict[str, list[Tool[..., Any]]] = {
 
 
 # -- the checks ------------------------------------------------------------------------------------------------------
-
-# Checks an executor's promises, one by one. Each check takes a fresh `Bench`, and raises if a promise is broken.
+#
+# Each check is given a fresh `Bench`, and raises if a promise is broken. Its name is the promise: it stands in the
+# error.
 
 
 class Bench:
@@ -301,15 +300,16 @@ async def background(work: Callable[[], Awaitable[Any]]) -> AsyncIterator[anyio.
 
 
 async def stops(path: Path) -> None:
-    """Waits until the work leaves no more marks. It left one every 10 ms, so 200 ms without one mean that it is
-    over."""
+    """Waits until the work leaves no more marks."""
+    # It leaves one every 10 ms, so that 200 ms without one mean that it is over.
     before = -1
     while before != (before := marks(path)):  # noqa: ASYNC110 - it is another process that may go on
         await anyio.sleep(0.2)
 
 
 async def nothing_ran(path: Path) -> None:
-    """Raises if there is a mark, or one comes within 200 ms: a tool started by mistake may be in another process."""
+    """Raises if there is a mark, or one appears within 200 ms."""
+    # A tool that was started by mistake may be in another process, and has had no time for its mark.
     await anyio.sleep(0.2)
     expect(not path.exists(), "no tool should have run", path)  # noqa: ASYNC240 - one look
 
@@ -317,14 +317,14 @@ async def nothing_ran(path: Path) -> None:
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-async def a_value_comes_back_as_it_is(bench: Bench) -> None:
+async def a_value_is_returned_unchanged(bench: Bench) -> None:
     """Checks that JSON values come back unchanged."""
     value = {"text": "\u00e4\n\U0001f600", "list": [1, 2.5, None, True], "deep": {"er": {}}}
     seen = await bench.run(bench.call("echo", value=value))
     expect(seen["value"] == value, "the value should come back as it was", seen["value"])
 
 
-async def the_tool_is_told_its_key_and_attempt(bench: Bench) -> None:
+async def the_tool_has_its_key_and_attempt(bench: Bench) -> None:
     """Checks that the tool knows its call's key and attempt, whatever the executor."""
     seen = await bench.run(replace(bench.call("echo", value=1, key="order:7"), attempt=3))
     expect((seen["key"], seen["attempt"]) == ("order:7", 3), "ctx should tell the call's key and attempt", seen)
@@ -342,8 +342,9 @@ async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
     expect(found == TRACEPARENT, "the span in the carrier that begin fills should be the tool's current one", found)
 
 
-async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
-    """Checks that only the type is named, since messages and tracebacks contain hosts, paths, credentials."""
+async def an_exception_shows_its_type_alone(bench: Bench) -> None:
+    """Checks that only the type is named."""
+    # The error's text goes to the model; messages and tracebacks contain hosts, paths, credentials.
     error = await bench.error_of(bench.call("fail", kind="ValueError"))
     expect(type(error) is ToolFailed, "an exception should become ToolFailed", type(error))
     expect("ValueError" in str(error), "it should name the type", str(error))
@@ -368,7 +369,7 @@ async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
 async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
     """Checks that a failing tool harms no other call."""
     await bench.error_of(bench.call("fail", kind="ValueError"))
-    await a_value_comes_back_as_it_is(bench)
+    await a_value_is_returned_unchanged(bench)
 
 
 async def an_unknown_tool_is_not_started(bench: Bench) -> None:
@@ -399,14 +400,14 @@ async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
     expect(marks(bench.path) == 1, "the tool should have run once", marks(bench.path))
 
 
-async def a_refused_begin_runs_nothing_and_comes_out_as_it_is(bench: Bench) -> None:
+async def a_refused_begin_runs_nothing_and_is_raised_unchanged(bench: Bench) -> None:
     """Checks that the very object comes out, whether an error of the library or any other; and that the next call
     runs."""
     for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
         found = await _refused(bench, refusal)
         expect(found is refusal, "what begin raises should come out as it is", found)
     await nothing_ran(bench.path)
-    await a_value_comes_back_as_it_is(bench)
+    await a_value_is_returned_unchanged(bench)
 
 
 async def _refused(bench: Bench, refusal: Exception) -> object:
@@ -427,7 +428,7 @@ async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> No
         await begins.wait()
         scope.cancel()
     await nothing_ran(bench.path)
-    await a_value_comes_back_as_it_is(bench)
+    await a_value_is_returned_unchanged(bench)
 
 
 def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
@@ -444,6 +445,7 @@ def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
 
 async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
     """Checks that waiting for a place, a worker or `begin` is not part of the tool's time."""
+    # A `begin` that takes longer than the tool may run, which then has its whole time: three marks at least.
     third = anyio.Event()
 
     async def begin() -> float:
@@ -477,7 +479,7 @@ async def cancellation_reaches_the_work(bench: Bench) -> None:
     await stops(bench.path)
 
 
-async def progress_comes_while_the_tool_runs(bench: Bench) -> None:
+async def progress_is_reported_while_the_tool_runs(bench: Bench) -> None:
     """Checks that progress does not wait for the result; this tool has none. Nothing is reported before the call has
     begun, or after its end."""
 
@@ -562,28 +564,28 @@ async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
     await run()
     expect(isinstance(ended[1], ToolOutcomeUnknown), "asked again, it should still be unknown", type(ended[1]))
     expect(marks(bench.path) == effects, "it should not have run again", bench.path)
-    await a_value_comes_back_as_it_is(bench)
+    await a_value_is_returned_unchanged(bench)
 
 
 Check: TypeAlias = Callable[[Bench], Awaitable[None]]
 
 CHECKS: tuple[Check, ...] = (
-    a_value_comes_back_as_it_is,
-    the_tool_is_told_its_key_and_attempt,
+    a_value_is_returned_unchanged,
+    the_tool_has_its_key_and_attempt,
     the_tools_span_belongs_to_the_callers,
-    an_exception_tells_its_type_and_nothing_more,
+    an_exception_shows_its_type_alone,
     a_tool_error_keeps_its_words,
     whatever_a_tool_raises_is_its_failure,
     after_a_failure_it_runs_calls_as_before,
     an_unknown_tool_is_not_started,
     arguments_that_do_not_fit_are_not_started,
     it_begins_once_and_before_the_tool,
-    a_refused_begin_runs_nothing_and_comes_out_as_it_is,
+    a_refused_begin_runs_nothing_and_is_raised_unchanged,
     a_call_that_is_cancelled_as_it_begins_runs_nothing,
     its_time_begins_when_the_call_has_begun,
     a_deadline_ends_the_work,
     cancellation_reaches_the_work,
-    progress_comes_while_the_tool_runs,
+    progress_is_reported_while_the_tool_runs,
     calls_run_side_by_side,
     once_means_once,
     closing_ends_what_runs,

@@ -1,11 +1,9 @@
 """Gives pytest a fixture that turns a recording into a test.
 
-    pytest_plugins = ["streamtools.testing.fixtures"]             in the conftest.py of your tests
+pytest_plugins = ["streamtools.testing.fixtures"]             in the conftest.py of your tests
 
-    def test_the_trip_is_planned_as_it_was(replayed):
-        assert replayed("trip.jsonl", tools=[get_weather, book]).text.startswith("It will rain")
-
-Nothing registers it by itself: pytest would then rewrite the whole library in every project that has it installed.
+def test_the_trip_is_planned_as_it_was(replayed):
+    assert replayed("trip.jsonl", tools=[get_weather, book]).text.startswith("It will rain")
 """
 
 from __future__ import annotations
@@ -60,6 +58,7 @@ class Replayed:
         given = {name: value for name, value in options.items() if value is not None}
         run = replay(self._directory / path, tools=tools, run_id=run_id, observers=observers, **given)
         turn = anyio.run(run.finish)
+        # A redacted recording has no bodies: its events are all that there is to compare.
         problems = [f"not decoded again: {reason}" for reason in run.unchecked] if not run.recording.redacted else []
         problems += map(str, run.differences)
         if problems:
@@ -67,6 +66,8 @@ class Replayed:
         return turn
 
 
+# Not registered by an entry point of the package: pytest would then rewrite the whole library in every project that has
+# it installed.
 @pytest.fixture
 def replayed(request: pytest.FixtureRequest) -> Replayed:
     """Replays recordings: ``replayed("run.jsonl", tools=[...])`` returns the last turn, and fails where something else

@@ -49,12 +49,16 @@ def feed_every_way(
         AssertionError: some way gave another output. Values are compared by their type and fields, errors by their
             type and text.
     """
+    # Byte by byte finds what is decided too early, empty chunks what an end of input is mistaken for, a cut at every
+    # place what is looked for in one chunk alone.
     fed, finished = _feed(make_decoder(), [data])
     whole = _comparable([*fed, *finished])
     for how, chunks in _ways(data, max_splits):
         again, rest = _feed(make_decoder(), chunks)
         if (got := _comparable([*again, *rest])) != whole:
             raise AssertionError(f"{how}: expected {whole!r}, got {got!r}")
+    # Apart, trailing bytes come after everything was said; joined, they are in the hands of the decoder with the last
+    # ones.
     if trailing:
         start = _comparable(fed)
         for how, chunks in (("trailing bytes apart", [data, trailing]), ("trailing bytes joined", [data + trailing])):
@@ -132,8 +136,8 @@ class ScriptedSource:
         return self
 
     async def __anext__(self) -> Any:
-        """Returns the next item of the script. This is a checkpoint, so that the reader can be cancelled between any
-        two."""
+        """Returns the next item of the script."""
+        # As a network does: a reader that is cancelled can be stopped between any two items.
         await anyio.lowlevel.checkpoint()
         while not self.closed and self.position < len(self.script):
             step: Any = self.script[self.position]
@@ -143,6 +147,7 @@ class ScriptedSource:
             if isinstance(step, (bytes, str, Mapping)):
                 self.position += 1
                 return step
+            # A gate is done when it is open. A reader that is cancelled here left before it.
             await step.wait()
             self.position += 1
         self.exhausted = True
@@ -184,6 +189,7 @@ class FakeTool:
             source = Tool.from_schema(_stand_in, given, name=source, effect=effect, takes="mapping")
         elif schema is not None:
             raise TypeError("FakeTool(schema=...) goes with a name; a tool or function has a schema of its own")
+        # The tool's own binder validates, so that a call is refused here if the real tool would refuse it.
         original = tool(source)
         self.tool: Tool = replace(original, fn=self._run, is_async=True, _binder=_ByName(original._binder))
         """The tool to put into ``tools=[...]``."""
