@@ -83,22 +83,22 @@ class Media:
     state: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def problem(self) -> str | None:
-        """Returns which field has the wrong type, or None. `ToolResult` checks it, since a provider's refusal would
-        come later."""
+        """Returns which field has the wrong type, in words; None if none has."""
+        # `ToolResult` asks. A provider's refusal would come later, with the next request.
         if self.kind not in get_args(_Kind):
-            return f"kind must be one of {', '.join(get_args(_Kind))}, not {self.kind!r}"
+            return f"expected kind to be one of {', '.join(get_args(_Kind))}, got {self.kind!r}"
         for name in ("data", "url", "file_id"):
             value = getattr(self, name)
             if not isinstance(value, str | None):
                 hint = "; write base64.b64encode(data).decode()" if name == "data" else ""
-                return f"{name} must be text, not {type(value).__name__}{hint}"
+                return f"{name}: expected text, got {type(value).__name__}{hint}"
         return None
 
     def placeholder(self) -> str:
         """Returns the text that replaces a medium which a wire cannot carry: kind, type and name on one line, no
         content."""
-        facts = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
-        return f"[{self.kind}{f': {facts}' if facts else ''}]"
+        words = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
+        return f"[{self.kind}{f': {words}' if words else ''}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +142,13 @@ class ToolResult:
         native: Mapping[str, Any] | None = None,
         display: Any = None,
     ) -> None:
+        # A str is a block by itself, and not an iterable of letters. Checked where the tool returns it: there its
+        # traceback names the line.
         given: Iterable[Block | str] = (blocks,) if isinstance(blocks, str) else blocks
         held = tuple(Text(block) if isinstance(block, str) else block for block in given)
         for block in held:
             if not isinstance(block, (Text, Media, Opaque)):
-                raise TypeError(f"ToolResult(blocks=...) takes Text, Media or str, not {type(block).__name__}")
+                raise TypeError(f"ToolResult(blocks=...): expected Text, Media or str, got {type(block).__name__}")
             if isinstance(block, Media) and (problem := block.problem()) is not None:
                 raise TypeError(f"Media(kind={block.kind!r}): {problem}")
         for name, value_ in (
@@ -158,6 +160,8 @@ class ToolResult:
         ):
             object.__setattr__(self, name, value_)
 
+
+# -- what a request may say about a tool -------------------------------------------------------------------------------
 
 _NAMESPACE = re.compile(f"[{PLAIN_NAME_CHARACTERS}]{{1,{PLAIN_NAME_LENGTH}}}")
 
@@ -183,11 +187,11 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestHints:
-    """Tells a provider more about a tool, in words that mean the same everywhere. A provider without a field for one of
-    them is not told it: `Exported.losses` names each that is left out.
+    """Gives a provider more about a tool, in words that mean the same everywhere. Where a provider has no field for one
+    of them, it is left out, and `Exported.losses` names it.
 
     Raises:
-        ValueError: a value is none of those below.
+        ValueError: a value is not one of those below.
     """
 
     defer_loading: bool = False
@@ -200,7 +204,7 @@ class RequestHints:
     examples: tuple[Mapping[str, Any], ...] = ()
     """Arguments as the model should write them; each is validated where the tool is made."""
     eager: bool | None = None
-    """The arguments stream as they are written, and may be no valid JSON in the end."""
+    """The arguments stream as they are written, and may not be valid JSON in the end."""
     entry: Mapping[str, Any] | None = None
     """The whole entry of a tool that the provider defines and we run: ``{"type": "computer"}``. The tool has the name
     by which the provider's calls are known (``computer_call``), and its schema is for us alone."""

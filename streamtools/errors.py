@@ -1,7 +1,8 @@
 """Defines every error that streamtools raises, in one tree.
 
 An error of the stream is raised at ``async for`` (and kept as ``turn.error``); an error of one call is an `Observation`
-that carries the matching `ToolError`; a mistake of yours is raised where you made it.
+that carries the matching `ToolError`; a mistake of yours is raised where you made it. No message contains argument
+values, tool results or credentials.
 
     StreamToolsError
     ├─ StreamError (.kind, .message)      the stream has failed
@@ -19,8 +20,8 @@ that carries the matching `ToolError`; a mistake of yours is raised where you ma
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
     ├─ ConsumerTooSlow                    a branch that disconnects was full   .size .seq
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
-    ├─ SuspendedError (ValueError)        this is no state of suspended calls that can be trusted
-    ├─ DecisionError (ValueError)         this decision is about no call that waits: "unknown_call", or about
+    ├─ SuspendedError (ValueError)        this is not a state of suspended calls that can be trusted
+    ├─ DecisionError (ValueError)         this decision is not about a call that waits: "unknown_call", or about
     │                                     another one than was shown: "changed_call"   .call_id .code
     ├─ SchemaError (ValueError)           a schema that was given is not valid, or exceeds a limit   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
@@ -41,8 +42,6 @@ that carries the matching `ToolError`; a mistake of yours is raised where you ma
        ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
        │  └─ CallStillRunning             it runs elsewhere at this moment
        └─ ToolTimeout                     .timeout_s
-
-No message contains argument values, tool results or credentials: they may be secret.
 """
 
 from __future__ import annotations
@@ -91,6 +90,9 @@ __all__ = [
 _NAMES_SHOWN = 30  # of the available tools, in the error for an unknown one
 
 
+# -- the stream --------------------------------------------------------------------------------------------------------
+
+
 class StreamToolsError(Exception):
     """Base of everything that streamtools raises on purpose."""
 
@@ -129,7 +131,9 @@ class WrongWire(StreamError, ValueError):
     kind = "wrong_wire"
 
     def __init__(self, wire: str, *, looks_like: str) -> None:
-        super().__init__(f"the stream is no {wire}, it looks like {looks_like}; leave out wire= to find it")
+        super().__init__(
+            f"expected a stream of {wire}, got one that looks like {looks_like}; leave out wire= to find it"
+        )
         self.wire = wire
         """The name of the wire that was passed."""
         self.looks_like = looks_like
@@ -164,10 +168,15 @@ class ProviderError(StreamError):
         """The provider's error type (``"overloaded_error"``)."""
 
     def __str__(self) -> str:
+        # The provider's words go into logs and terminals: on one line, and cut. `message` has them as they were sent. A
+        # code that is in the message already is not added.
         message = one_line(self.message, 2000)
         words = [one_line(str(word), 200) for word in (self.code, self.type) if word is not None]
         hints = ", ".join(word for word in words if word and word not in message)
         return f"{message} ({hints})" if hints else message
+
+
+# -- mistakes of the program -------------------------------------------------------------------------------------------
 
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
@@ -220,7 +229,8 @@ class SchemaError(StreamToolsError, ValueError):
 
 
 class SuspendedError(StreamToolsError, ValueError):
-    """A text is no state of suspended calls, or none that can be trusted: changed, signed with another key, too old."""
+    """A text is not a state of suspended calls, or not one that can be trusted: changed, signed with another key, too
+    old."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"suspended calls: {message}")
@@ -240,6 +250,11 @@ class DecisionError(StreamToolsError, ValueError):
 
 class ExportError(StreamToolsError, ValueError):
     """The target is unknown, or it cannot carry this tool."""
+
+
+# -- one call ----------------------------------------------------------------------------------------------------------
+#
+# The texts of these errors are read by the model, except where the tool's own exception is behind them.
 
 
 class ToolError(StreamToolsError):
@@ -270,7 +285,7 @@ class CallDenied(ToolError):
 
 
 class InvalidArguments(ToolError, ValueError):
-    """The arguments are no JSON object, or do not fit the tool's schema."""
+    """The arguments are not a JSON object, or do not fit the tool's schema."""
 
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -289,6 +304,8 @@ class UnknownTool(ToolError):
         closest: str | None = None,
         awaits: str | None = None,
     ) -> None:
+        # The model can mend a wrong name where it reads the right ones. Names may come from an MCP server or a request,
+        # so both their number and their length are bounded.
         shown = [one_line(known, 100) for known in available[:_NAMES_SHOWN]]
         more = f", and {len(available) - len(shown)} more" if len(available) > len(shown) else ""
         names = ", ".join(shown) + more if shown else "none"
@@ -323,7 +340,9 @@ class ToolFailed(ToolError):
 
 class InvalidResult(ToolError):
     """The tool has run, and its result does not fit the output schema that it declares. The result is withheld, and the
-    tool is not run again for it, whatever its effect: the effect has happened."""
+    tool is not run again for it, whatever its effect."""
+
+    # The effect has happened: another attempt would have it twice, and might return the same.
 
 
 class ToolTimeout(ToolError):

@@ -30,10 +30,10 @@ __all__ = [
     "is_asyncio",
     "is_cancellation",
     "is_cancelled",
-    "is_here",
     "is_in_generator",
+    "is_in_loop",
+    "is_raised_by_loop",
     "is_running",
-    "is_told",
     "refuse_deferred",
     "ring",
     "settle_at_exit",
@@ -52,16 +52,15 @@ cleaning_up: ContextVar[int | None] = ContextVar("streamtools_cleaning_up", defa
 
 
 def is_cancelled() -> bool:
-    """Returns whether this task is to stop: a scope around it was cancelled, or, on asyncio, the task itself.
-
-    A cancellation that arrives where this is False comes from elsewhere, say from a cancelled task that was awaited. An
-    event loop that ends cancels each task by itself, without a scope (``asyncio.Task.cancelling``).
-    """
+    """Returns whether this task is to stop: a scope that contains it was cancelled, or, on asyncio, the task itself."""
+    # A cancellation that arrives where this is False has another origin: a tool awaited a task that was cancelled, say.
+    # That is the tool's failure, and not the end of the task. A cancelled scope shows in the effective deadline.
     if anyio.current_effective_deadline() == -math.inf:
         return True
     if (task_id := cleaning_up.get()) is not None and task_id == anyio.get_current_task().id:
         return True
-    asyncio = sys.modules.get("asyncio")  # not there: another loop runs
+    # An event loop of asyncio's that ends cancels each task by itself, without a scope (`asyncio.Task.cancelling`).
+    asyncio = sys.modules.get("asyncio")  # None: another loop runs
     if asyncio is None:
         return False
     try:
@@ -76,32 +75,28 @@ def is_cancellation(kind: type[BaseException] | None) -> bool:
     return kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
 
 
-def is_told(error: BaseException) -> bool:
-    """Returns whether the event loop knows of this error already: asyncio has raised an interrupt itself when that
-    ended the first task.
-
-    Raised once more, by the code that waited for that task, the interrupt would cut off the closing of the loop.
-    """
+def is_raised_by_loop(error: BaseException) -> bool:
+    """Returns whether the event loop raises this error itself, as asyncio does with an interrupt that ends a task."""
+    # Raised once more, by the code that waited for that task, the interrupt would cut off the closing of the loop.
     if isinstance(error, BaseExceptionGroup):
-        return all(is_told(inner) for inner in error.exceptions)
+        return all(is_raised_by_loop(inner) for inner in error.exceptions)
     if not isinstance(error, (KeyboardInterrupt, SystemExit)):
         return False
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 
-# -- tasks of nobody's group ----------------------------------------------------------------------------------------
+# -- tasks without a group ---------------------------------------------------------------------------------------------
 
 _AWAITS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 _spawned: set[Any] = set()  # asyncio itself holds its tasks weakly
 
 
 def is_in_generator() -> bool:
-    """Returns whether the code that awaits the caller is, or is awaited by, an async generator.
-
-    Such code may be left in another task than the one that entered it, or in none: no cancel scope and no task group
-    may span its ``yield`` (https://peps.python.org/pep-0789/).
-    """
+    """Returns whether the code that awaits the caller is, or is awaited by, an async generator."""
+    # Such code may be left in another task than the one that entered it, or in none: no cancel scope and no task group
+    # may span its `yield` (https://peps.python.org/pep-0789/). While coroutines await each other, their frames are on
+    # one stack.
     frame = sys._getframe(1)
     while frame is not None and (flags := frame.f_code.co_flags) & _AWAITS:
         if flags & CO_ASYNC_GENERATOR:
@@ -120,7 +115,7 @@ def is_asyncio() -> bool:
 
 
 def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
-    """Starts a task that belongs to the event loop, and to nobody's group. It must contain its errors.
+    """Starts a task that belongs to the event loop, not to a group. It must contain its errors.
 
     Raises:
         RuntimeError: no event loop runs in this thread.
@@ -135,12 +130,14 @@ def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
         trio.lowlevel.spawn_system_task(run, value, context=copy_context())
 
 
-# -- from any thread into the loop; where that has ended nothing happens, since nobody waits for an answer there -----
+# -- from any thread into the loop -------------------------------------------------------------------------------------
+#
+# Where the loop has ended nothing happens, since nobody waits for an answer there.
 
 
 def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
-    """Calls back in an event loop, without waiting: garbage may be collected in any thread, and a loop may be about to
-    end."""
+    """Calls back in an event loop, without waiting."""
+    # Waiting could last for ever: garbage may be collected in any thread, and a loop may be about to end.
     loop: Any = token.native_token
     schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
     try:
@@ -158,17 +155,18 @@ def ring(event: anyio.Event) -> None:
 
 
 def is_running(token: EventLoopToken | None) -> bool:
-    """Returns whether somebody still drives a loop. For trio's that is not known, and this returns True: its runs end
-    by themselves, however they are interrupted."""
+    """Returns whether an event loop still runs; True for each of trio's, of which that is not known."""
+    # trio's runs end by themselves, however they are interrupted.
     loop: Any = None if token is None else token.native_token
     return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
 
 
-def is_here(token: EventLoopToken) -> bool:
+def is_in_loop(token: EventLoopToken) -> bool:
     """Returns whether this code runs in that event loop, be it a task's or a callback's."""
+    # anyio finds asyncio's loop by its task, and a callback has none.
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is token.native_token:
-        return True  # anyio finds asyncio's loop by its task, and a callback has none
+        return True
     try:
         return current_token() == token
     except RuntimeError:
@@ -184,6 +182,7 @@ def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) 
     """
     loop_thread, token = threading.get_ident(), current_token()
 
+    # In the loop's own thread waiting for the loop would never end.
     def give(value: Any) -> None:
         if threading.get_ident() == loop_thread:
             take(value)
@@ -196,7 +195,10 @@ def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) 
     return give
 
 
-# -- work outside the loop: in a thread, so that the loop never stands still for a peer's bytes ----------------------
+# -- work outside the loop ---------------------------------------------------------------------------------------------
+#
+# In a thread, so that the loop never stands still for a peer's bytes: validating one call's arguments may take up to
+# 0.5 s.
 
 
 class Deferring(Protocol):
@@ -213,11 +215,9 @@ class Deferring(Protocol):
 
 
 async def settle_next(source: Deferring) -> list[Event]:
-    """Does the work that `source` has deferred; returns the events that come out then. More may be deferred.
-
-    A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes on
-    until its work is done or exceeds its bound, which takes at most some 0.5 s.
-    """
+    """Does the work that `source` has deferred; returns the events that come out then. More may be deferred."""
+    # A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes
+    # on until its work is done or exceeds its bound, which takes at most some 0.5 s.
     work = source.deferred
     assert work is not None, "asked only where something is deferred"
     made: list[Event] | None = None
@@ -238,10 +238,9 @@ def refuse_deferred(source: Deferring) -> list[Event]:
 
 
 class Aside:
-    """Runs one piece of work after the other in a thread.
+    """Runs one piece of work after the other in a thread; the task that waits can be cancelled at once.
 
-    The task that waits can be cancelled at once. The thread cannot: the work checks `is_left` between bounded steps,
-    and ends.
+    The thread cannot: the work has to check `is_left` between bounded steps, and end.
     """
 
     def __init__(self) -> None:
@@ -268,7 +267,7 @@ class Aside:
 # -- the loop's sudden end -------------------------------------------------------------------------------------------
 #
 # An asyncio program that is interrupted while it closes its loop never resumes its coroutines, so that no `finally` of
-# theirs runs. Observers of an open block are then told the rest at the interpreter's end.
+# theirs runs. The observers of an open block then get the rest at the interpreter's end.
 
 
 class _Block(Protocol):
@@ -289,9 +288,11 @@ def settle_open() -> None:
     for block in list(_open):
         try:
             block.settle_at_exit()
-        except BaseException:  # an interrupt has nothing left to interrupt, and there are others to settle
+        # An interrupt has nothing left to interrupt, and there are others to settle.
+        except BaseException:
             continue
 
 
+# A child process has copies of the blocks that are open in its parent, where they go on.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open.clear)  # they are the parent's
+    os.register_at_fork(after_in_child=_open.clear)

@@ -1,11 +1,8 @@
 """Makes the files that hold what models, people and tools said, so that their owner alone reads them.
 
-In go paths and contents; out come files of mode 0600, which they have from the call that makes them: a mode that is
-changed afterwards leaves a moment in which another user opens the file. A file with a wider mode is narrowed before
-anything is written to it. A path that is a symbolic link is refused, since another user may have laid it where this
-program was going to write, and so is anything else that is no regular file.
-
-Where files have no such modes (Windows, some network shares), they are as private as the folder that they stand in.
+In go paths and contents; out come files of mode 0600. A file with a wider mode is narrowed before anything is written
+to it. A path that is not a regular file is refused. Where files have no such modes (Windows, some network shares), they
+are as private as the folder that they stand in.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from pathlib import Path
 
 __all__ = ["make_private", "narrow", "open_private", "write_private"]
 
+# From the call that makes the file: a mode that is changed afterwards leaves a moment in which another user opens it.
 MODE = 0o600
 # Without O_NONBLOCK a named pipe would hold up the program until somebody reads from it.
 _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -35,18 +33,19 @@ def write_private(path: str | os.PathLike[str], content: str | bytes) -> None:
         content: bytes, or text, which is written as UTF-8; half a surrogate pair becomes ``?``.
 
     Raises:
-        OSError: the path is a symbolic link or no regular file, or cannot be written.
+        OSError: the path is a symbolic link or not a regular file, or cannot be written.
     """
     path = Path(path)
     if (found := _found(path)) is not None:
         _check_kind(found, path)
-    number, beside = tempfile.mkstemp(prefix=".streamtools-", suffix=".tmp", dir=path.parent)  # of mode 0600
+    # Written beside the old file, on the same disk, and put in its place in one step. `mkstemp` gives it the mode 0600.
+    number, temporary = tempfile.mkstemp(prefix=".streamtools-", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
-        os.replace(beside, path)  # of a link that was laid meanwhile, this replaces the link
+        os.replace(temporary, path)  # of a link that was laid meanwhile, this replaces the link
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
 
 
@@ -58,8 +57,9 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
         flags: as for `os.open`, without ``O_CREAT`` and ``O_TRUNC``.
 
     Raises:
-        OSError: the path is a symbolic link or no regular file, or cannot be opened.
+        OSError: the path is a symbolic link or not a regular file, or cannot be opened.
     """
+    # What was opened is looked at, not what had the path before. The error of a link or a pipe is worded by what it is.
     try:
         number = os.open(path, flags | os.O_CREAT | _SAFELY, MODE)
     except OSError:
@@ -77,14 +77,14 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def make_private(path: str | os.PathLike[str]) -> None:
-    """Makes an empty file if there is none, for a library that opens files by their path.
-
-    A file that is there is not opened: as soon as a process closes any descriptor of a file, it loses all the locks
-    that it has on it by ``fcntl``, those of SQLite's other connections, too (https://sqlite.org/howtocorrupt.html).
+    """Makes an empty file if there is none, for a library that opens files by their path. A file that exists is not
+    opened.
 
     Raises:
-        OSError: the path is a symbolic link or no regular file, or the file cannot be made.
+        OSError: the path is a symbolic link or not a regular file, or the file cannot be made.
     """
+    # As soon as a process closes any descriptor of a file, it loses all the locks that it has on it by `fcntl`, those
+    # of SQLite's other connections, too (https://sqlite.org/howtocorrupt.html).
     if (found := _found(path)) is None:
         try:
             _make(path)
@@ -98,7 +98,7 @@ def narrow(path: str | os.PathLike[str]) -> None:
     """Takes a file away from all but its owner; does nothing if there is none. The file is not opened.
 
     Raises:
-        OSError: the path is a symbolic link or no regular file, or the file is another user's.
+        OSError: the path is a symbolic link or not a regular file, or the file is another user's.
     """
     if (found := _found(path)) is None:
         return
@@ -110,11 +110,13 @@ def narrow(path: str | os.PathLike[str]) -> None:
 
 
 def _make(path: str | os.PathLike[str]) -> None:
+    # Without opening it where that is possible: another thread may use the file as soon as it exists. `mknod` is not
+    # there on Windows, may be for the superuser alone, or not work on this kind of disk.
     try:
-        os.mknod(path, MODE)  # makes it without opening it: another thread may be there as soon as it exists
+        os.mknod(path, MODE)
     except FileExistsError:
         raise
-    except (AttributeError, OSError):  # not on Windows; for the superuser alone, or not on this kind of disk
+    except (AttributeError, OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE))
 
 
@@ -126,6 +128,8 @@ def _found(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _check_kind(found: os.stat_result, path: str | os.PathLike[str]) -> None:
+    # Another user may have laid a link where this program was going to write, to have it overwrite a file of its
+    # owner's.
     if not stat.S_ISREG(found.st_mode):
         got = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "a folder, pipe or device"
         raise OSError(errno.EINVAL, f"expected a regular file, got {got}", os.fspath(path))

@@ -1,7 +1,7 @@
 """Lists every bound on the peer: its default, and where the number comes from.
 
-Nothing is unbounded: each field is checked before the copy it guards, and exceeding it is a `LimitExceeded` (the
-stream) or an `Observation` (one call) that names the field.
+Each field is checked before the copy it guards. Exceeding it is a `LimitExceeded` (the stream) or an `Observation` (one
+call) that names the field.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ class Limits:
     4
     """
 
+    # -- the stream --
     max_event_bytes: int = 8 << 20
     """One event-stream line or joined event (openai-node caps a frame at 8 MiB since openai/openai-node#2411)."""
     max_stream_bytes: int = 256 << 20
     """The whole response body."""
     max_text_bytes: int = 16 << 20
     """Text, reasoning and refusal kept in the turn, counted in characters."""
+    # -- its calls --
     max_tool_calls: int = 128
     """Calls announced in one turn."""
     max_argument_bytes: int = 1 << 20
@@ -42,6 +44,7 @@ class Limits:
     """A call id; a longer one is replaced by a synthesised id."""
     max_name_bytes: int = 128
     """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
+    # -- its blocks, and connections with several responses --
     max_open_blocks: int = 1024
     """Content blocks of one message."""
     max_open_responses: int = 64
@@ -54,6 +57,7 @@ class Limits:
     """Steps of a path into arguments that come piece by piece (Gemini). The call becomes ``invalid`` (``bad_path``)."""
     max_array_index: int = 10_000
     """The greatest list index in such a path. The call becomes ``invalid`` (``bad_path``)."""
+    # -- results and errors --
     max_result_bytes: int = 1 << 20
     """One result's text for the model; a longer one is cut, with a note."""
     max_result_media_bytes: int = 20 << 20
@@ -61,6 +65,7 @@ class Limits:
     request, OpenAI 50 MB)."""
     max_error_excerpt: int = 512
     """Characters of the peer's bytes that an error message may quote."""
+    # -- foreign tools, and their lists --
     max_schema_bytes: int = 256 << 10
     """A foreign tool's JSON Schema, written as JSON. A larger one is refused (`SchemaError`)."""
     max_schema_nodes: int = 10_000
@@ -87,6 +92,7 @@ class Limits:
     """Pages of one such list, which may have no end."""
     max_description_chars: int = 16_384
     """One foreign tool's description. A longer one is refused, not cut: the end may hold the warning."""
+    # -- what runs at once, and how often --
     max_progress_events: int = 1_000
     """Progress that an MCP server may report about one call; later reports are dropped."""
     max_waiting_progress: int = 1_000
@@ -107,6 +113,7 @@ class Limits:
     """Threads of the process still busy with a sync tool that was given up; from that number on no sync tool is
     started. Those that run then may be given up, too: `max_threads` more at most. Threads that wait for a sync stream
     which was given up are counted apart, and bounded alike."""
+    # -- times --
     tool_timeout: float | None = 120.0
     """Seconds that a tool may run if it has no ``timeout`` of its own. None: no limit."""
     cancel_grace: float = 5.0
@@ -124,6 +131,7 @@ class Limits:
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
     too; while the consumer is behind nothing is expected. None: no limit."""
+    # -- files and queues --
     max_recording_bytes: int = 256 << 20
     """One file of `streamtools.record.record`. A recording ends where it is full, and says so; the run goes on."""
     event_buffer: int = 256
@@ -137,6 +145,7 @@ class Limits:
             value = getattr(self, field.name)
             if value is None and str(field.type).endswith("| None"):
                 continue
+            # A truth value is an `int` in Python, and NaN is not greater than 0: both are mistakes.
             kinds = int if str(field.type).startswith("int") else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
                 what = "an integer" if kinds is int else "a number"
@@ -144,10 +153,10 @@ class Limits:
 
 
 def checked_bound(name: str, value: int) -> int:
-    """Returns a bound that is an argument of its own, and no field of `Limits`.
+    """Returns a bound that is an argument of its own, not a field of `Limits`.
 
     Raises:
-        ValueError: it is no integer greater than 0.
+        ValueError: it is not an integer greater than 0.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r}: must be an integer greater than 0")

@@ -6,7 +6,7 @@
     cursor.at("call_1").outcome            how a call ended: proposed, refused, run, failed
     cursor.since(cursor.at("call_1").seq)  the events from there on
 
-The boundaries that a cursor keeps are the events that are no deltas. Their `causes` show which led to which.
+The boundaries that a cursor keeps are the events that are not deltas. Their `causes` show which led to which.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ __all__ = [
     "StreamFacts",
     "StreamObserver",
 ]
+
+
+# -- what observers may see --------------------------------------------------------------------------------------------
 
 
 class Observer(Protocol):
@@ -133,11 +136,13 @@ class StreamFacts:
     id_salt: str
     """Makes ids of calls that have none differ from other responses'."""
     tools: tuple[str, ...]
-    """The names of the tools: a call of a known name is announced as soon as that name has come."""
+    """The names of the tools: a call of a known name is announced as soon as that name is whole."""
     is_plain: bool
     """True if the default stages alone stand between the wire and the events: then its body decodes to the same events
     again. False with stages or transforms of the caller's, and where a cut turn is continued."""
 
+
+# -- the record of a run -----------------------------------------------------------------------------------------------
 
 BOUNDARIES: frozenset[type[Event]] = frozenset(
     {
@@ -251,6 +256,7 @@ class Cursor:
         Raises:
             KeyError: no call of that id is kept.
         """
+        # Models use ids again: the same id in several steps names several calls.
         steps = [at for at, name in self.calls() if name == call_id and step in (None, at)]
         if not steps:
             raise KeyError(f"no call {call_id!r} is kept" + ("" if step is None else f" of step {step}"))
@@ -278,6 +284,7 @@ class Cursor:
 
 
 def _boundary(event: Event) -> dict[str, Any]:
+    # Named fields alone: a field that an event gets later may have content, and a log must not show it by itself.
     boundary: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
     if isinstance(event, CausedEvent):
         boundary |= {"causes": list(event.causes), "time": event.time}
@@ -302,4 +309,4 @@ _FIELDS_OF: dict[type[Event], tuple[str, ...]] = {
     StepEnd: ("outcome",),
     StreamWarning: ("code",),
 }  # fmt: skip
-"""The fields of each boundary that are no content."""
+"""The fields of each boundary that are not content."""

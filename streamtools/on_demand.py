@@ -1,7 +1,6 @@
 """Loads modules when something in them is first asked for, so that a program pays for the parts that it uses.
 
-Both functions stand in the ``else`` of an ``if TYPE_CHECKING:``, whose imports name the same things: type checkers, and
-the law against circles, see these.
+Both functions stand in the ``else`` of an ``if TYPE_CHECKING:``, whose imports name the same things.
 """
 
 from __future__ import annotations
@@ -12,6 +11,10 @@ from importlib import import_module
 from typing import Any
 
 __all__ = ["functions", "names"]
+
+
+# A module-level `__getattr__` in sight of a type checker would hide misspelt names from it. The branch that it reads
+# has the imports instead, and so has the law against circles.
 
 
 def names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,7 +30,8 @@ def names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f".{home_of[name]}", package), name)
-        setattr(sys.modules[package], name, value)  # the next one who asks finds it there
+        # Python asks `__getattr__` only for what the module does not have, so that the next use costs nothing.
+        setattr(sys.modules[package], name, value)
         return value
 
     return load
@@ -38,7 +42,7 @@ def functions(package: str, *places: str) -> Iterator[Callable[..., Any]]:
 
     Args:
         package: the package's ``__name__``.
-        places: each a module beside the caller's, or ``module:function`` where they are not called the same.
+        places: each a module of the same package, or ``module:function`` where their names differ.
     """
     for place in places:
         home, _, name = place.partition(":")

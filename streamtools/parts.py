@@ -43,6 +43,8 @@ __all__ = [
     "changed",
 ]
 
+# -- the words for ends ------------------------------------------------------------------------------------------------
+
 Tone: TypeAlias = Literal["good", "bad", "held", "mute", "odd", "live"]
 """How a view colours a word: it went well, it failed, somebody held it back, it did not come to it, nobody knows, it
 goes on."""
@@ -67,7 +69,8 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "length": FinishFacts(),
     "content_filter": FinishFacts(),
     "pause": FinishFacts(goes_on=True),
-    "steered": FinishFacts(goes_on=True),  # what it called was decided before the input that redirects it
+    # Its calls were decided before the input that redirects it, so that they do not start.
+    "steered": FinishFacts(goes_on=True),
     "other": FinishFacts(),
     "error": FinishFacts(),
 }
@@ -176,7 +179,7 @@ class StepOutcomeFacts:
 
     tone: Tone
     is_error: bool = False
-    """The stream failed; leaving early and being cancelled are no errors."""
+    """The stream failed; leaving early and being cancelled are not errors."""
 
 
 STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
@@ -212,6 +215,8 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end"),
 }
 """Every end of a run, with its words."""
+
+# -- waits and attempts ------------------------------------------------------------------------------------------------
 
 WaitReason: TypeAlias = Literal[
     "turn_end",  # only the end of its turn lets the call start
@@ -288,6 +293,8 @@ class FailedAttempt:
     """Seconds of pause before the next attempt, as planned."""
 
 
+# -- counts, calls and pieces ------------------------------------------------------------------------------------------
+
 CallKind: TypeAlias = Literal["function", "custom", "approval", "server"]
 """``function``: JSON arguments. ``custom``: free text. ``approval``: the provider asks whether it may run a call of its
 own. ``server``: the provider runs it itself; we only report it."""
@@ -317,6 +324,8 @@ def _count(label: str, span: str, **facts: Any) -> Any:
 class Usage:
     """Token counts with the same meaning on every wire; None where the wire gives none."""
 
+    # Anthropic and Bedrock leave the tokens of a cache out of their input. Their wires add them, so that a sum over
+    # turns of several wires is one of like things.
     input_tokens: int | None = _count("in", "gen_ai.usage.input_tokens", metric="input")
     """All tokens of the input, including those read from the provider's cache or written to it."""
     output_tokens: int | None = _count("out", "gen_ai.usage.output_tokens", metric="output")
@@ -351,7 +360,7 @@ class Usage:
     tool_use_input_tokens: int | None = _count(
         "in, from the provider's tools", "streamtools.usage.tool_use.input_tokens"
     )
-    """Input that came from tools which the provider ran itself, beside `input_tokens` (Gemini)."""
+    """Input from tools that the provider ran itself, in addition to `input_tokens` (Gemini)."""
     reasoning_tokens: int | None = _count(
         "of these reasoning", "gen_ai.usage.reasoning.output_tokens", part_of="output_tokens"
     )
@@ -388,9 +397,9 @@ class ResumePoint:
     response_id: str | None = None
     """The provider's id of the response."""
     after: str | int | None = None
-    """The last event that came: its id (``last_event_id``), or its number (``starting_after``)."""
+    """The last event that was received: its id (``last_event_id``), or its number (``starting_after``)."""
     account: tuple[tuple[Mapping[str, Any], int | None], ...] = field(default=(), repr=False)
-    """All that had come, as payloads of the wire; and the number of the call whose arguments belong into one."""
+    """All that was received, as payloads of the wire; and the number of the call whose arguments belong into one."""
 
     __repr__ = shown_by()
 
@@ -402,7 +411,7 @@ class ToolCall:
     call_id: str
     """Its identity, unique within the turn."""
     name: str
-    """The tool's name as registered where it is, else as the model spelled it; ``""`` if it never came."""
+    """The tool's name as registered where it is, else as the model spelled it; ``""`` if there was none."""
     call_id_synthesized: bool = False
     """The wire gave no usable id, so `call_id` was made up (the same for the same stream)."""
     kind: CallKind = "function"
@@ -438,7 +447,9 @@ class ToolCall:
 
 
 def changed(call: ToolCall, **values: Any) -> ToolCall:
-    """Returns a call with other values: `dataclasses.replace` in half the time, since each call is copied twice."""
+    """Returns a call with other values."""
+    # `dataclasses.replace` walks all fields and then runs the frozen `__init__`: this takes half the time, and each
+    # call is copied twice on its way.
     made = object.__new__(ToolCall)
     for name in _FIELDS_OF_A_CALL:
         object.__setattr__(made, name, values[name] if name in values else getattr(call, name))

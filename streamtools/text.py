@@ -1,8 +1,6 @@
 """Makes a peer's text safe: well-formed for every encoder, printable on one line, short where it is quoted.
 
-Servers that escape per token cut a character outside the BMP in two (UKGovernmentBEIS/inspect_ai#3802). A half of such
-a surrogate pair in a Python string makes everything that encodes UTF-8 raise, so none leaves the library: halves are
-joined where they meet, and replaced where they stay alone.
+Our objects show themselves by it, too: on one line, without secrets.
 """
 
 from __future__ import annotations
@@ -38,6 +36,9 @@ __all__ = [
     "well_formed_tree",
 ]
 
+# Servers that escape per token cut a character outside the BMP in two (UKGovernmentBEIS/inspect_ai#3802). A half of
+# such a surrogate pair in a Python string makes everything that encodes UTF-8 raise, so none leaves the library: halves
+# are joined where they meet, and replaced where they stay alone.
 _HALF = re.compile("[\ud800-\udfff]")
 MAX_KEY_CHARS = 64  # of one key in a path: the model chose it
 MAX_PATH_CHARS = 700  # of a whole path: ten long keys
@@ -46,6 +47,9 @@ PLAIN_NAME_CHARACTERS = "a-zA-Z0-9_-"
 """The characters of a name that most providers take, as the inside of a character class."""
 PLAIN_NAME_LENGTH = 64
 """The most characters of such a name."""
+
+
+# -- well-formed text --------------------------------------------------------------------------------------------------
 
 
 class SurrogateJoiner:
@@ -60,8 +64,10 @@ class SurrogateJoiner:
 
     def feed(self, text: str) -> str:
         """Takes a delta; returns the text that is certain now."""
+        # Most deltas are ASCII, which `isascii` knows without looking at the characters.
         if not self._held and (text.isascii() or not _HALF.search(text)):
             return text
+        # Only a first half can be completed by the next delta. A second one at the end is alone.
         text = self._held + text
         self._held = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
         return self._well_formed(text[: len(text) - len(self._held)])
@@ -82,6 +88,7 @@ def well_formed(text: str) -> str:
     """Joins adjacent halves of surrogate pairs, and replaces lone ones by U+FFFD."""
     if text.isascii() or not _HALF.search(text):
         return text
+    # In UTF-16 two halves side by side are the character that they stand for.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -97,6 +104,9 @@ def well_formed_tree(value: Any) -> Any:
     if isinstance(value, dict):
         return {well_formed_tree(key): well_formed_tree(item) for key, item in value.items()}
     return value
+
+
+# -- text that is shown ------------------------------------------------------------------------------------------------
 
 
 def one_line(text: str, max_chars: int | None = None) -> str:
@@ -117,19 +127,18 @@ def one_line(text: str, max_chars: int | None = None) -> str:
 
 
 def _escaped(character: str) -> str:
-    half = "\ud800" <= character <= "\udfff"  # of a surrogate pair: no character at all
+    half = "\ud800" <= character <= "\udfff"  # of a surrogate pair: not a character
     return "\N{REPLACEMENT CHARACTER}" if half else character.encode("unicode_escape").decode()
 
 
 def printable(text: str) -> str:
     """Escapes everything in `text` that a terminal might obey or show as nothing; line feeds stay.
 
-    Text from a model or a file must not move the cursor, change the title or reverse the direction of writing. Takes
-    time linear in the text.
-
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
+    # Text from a model or a file must not move the cursor, change the title or reverse the direction of writing. For
+    # Python, none of these is printable, nor is a separator other than the space.
     if text.isprintable():
         return text
     return "".join(
@@ -140,6 +149,7 @@ def printable(text: str) -> str:
 
 def excerpt(data: bytes | str, limit: int) -> str:
     """Returns the first characters of a peer's data, safe to show: anything beyond printable ASCII is escaped."""
+    # Four bytes a character at most: no more of a large body is decoded.
     text = data[: 4 * limit].decode("utf-8", "replace") if isinstance(data, bytes) else data[:limit]
     shown = re.sub(r"[^\x20-\x7e]", lambda match: ascii(match[0])[1:-1], text.strip()[:limit])
     return shown + ("…" if len(data) > limit else "")
@@ -150,26 +160,26 @@ def cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
 
-def known_names(name: str, there: Sequence[str], short: Mapping[str, str] = MappingProxyType({})) -> str:
+def known_names(name: str, known: Sequence[str], short: Mapping[str, str] = MappingProxyType({})) -> str:
     """Returns the end of the message about an unknown name: the names that were perhaps meant, and all there are.
 
     Args:
         name: the unknown name.
-        there: the names that are known.
+        known: the names that there are.
         short: other words for some of them.
 
     >>> known_names("anthropic", ["openai.responses", "anthropic.messages"])
     "write 'anthropic.messages'; known: openai.responses, anthropic.messages"
     """
-    alike = [short[name]] if name in short else [one for one in there if one.startswith(f"{name}.")]
-    meant = " or ".join(map(repr, alike or get_close_matches(name[:MAX_KEY_CHARS], there, n=1)))
-    return f"{f'write {meant}; ' if meant else ''}known: {', '.join(there)}"
+    alike = [short[name]] if name in short else [one for one in known if one.startswith(f"{name}.")]
+    meant = " or ".join(map(repr, alike or get_close_matches(name[:MAX_KEY_CHARS], known, n=1)))
+    return f"{f'write {meant}; ' if meant else ''}known: {', '.join(known)}"
 
 
 def dotted(path: tuple[str | int, ...]) -> str:
     """Returns a path into a JSON value as a person reads it: ``people[0].age``.
 
-    A key that is no plain word is quoted, a long key or path is cut.
+    A key that is not a plain word is quoted, a long key or path is cut.
     """
     parts = []
     for part in path:
@@ -183,7 +193,8 @@ def dotted(path: tuple[str | int, ...]) -> str:
 
 
 def deeper_than(limit: int, value: object) -> bool:
-    """Returns whether a JSON value is nested deeper than `limit` levels, without recursion."""
+    """Returns whether a JSON value is nested deeper than `limit` levels."""
+    # Without recursion, which the value that is looked for would exceed.
     waiting = [(value, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -195,14 +206,12 @@ def deeper_than(limit: int, value: object) -> bool:
 
 
 # -- how our objects show themselves ---------------------------------------------------------------------------------
-
-# Shows our objects as a developer looks for them: what they are, the model's text cut short, and no secrets.
 #
-# In: an object, and the names of its attributes. Out: one printable line, as ``repr()`` gives it. A value that is its
-# field's default is left out. Text is quoted, so that control characters and halves of characters are escaped, and
-# cut. Of content, which may be secret (arguments, results, data of the provider's), only the type and the size are
-# shown, unless the environment variable ``STREAMTOOLS_DEBUG`` is ``1``. Content is each field of a dataclass with
-# ``repr=False``; `ALWAYS` and `NEVER` are the metadata of fields that are shown, or left out, whatever their value.
+# As a developer looks for them, on one printable line: what they are, the model's text cut short, and no secrets. A
+# value that is its field's default is left out. Of content, which may be secret (arguments, results, data of the
+# provider's), only the type and the size are shown, unless the environment variable `STREAMTOOLS_DEBUG` is `1`. Content
+# is each field of a dataclass with `repr=False`; `ALWAYS` and `NEVER` are the metadata of fields that are shown, or
+# left out, whatever their value.
 
 ALWAYS: Mapping[str, str] = MappingProxyType({"shown": "always"})
 NEVER: Mapping[str, str] = MappingProxyType({"shown": "never"})
@@ -224,9 +233,10 @@ class _Shown(NamedTuple):
     is_content: bool
 
 
-def shown_by(*names: str, last: Iterable[str] = ()) -> Any:  # to pyright, a callable's type is no method's
+def shown_by(*names: str, last: Iterable[str] = ()) -> Any:  # pyright does not take a callable's type for a method's
     """Returns a ``__repr__`` that shows these attributes, which may be properties; by default the fields of a
     dataclass, those in `last` behind the others."""
+    # By the class of the object, which may be a subclass with fields of its own.
     plans: dict[type, list[_Shown]] = {}
 
     def __repr__(self: Any) -> str:
@@ -279,6 +289,7 @@ def _shown(name: str, one: Field[Any] | None) -> _Shown:
 
 
 def _is_default(value: object, default: object) -> bool:
+    # A user's value may raise in its `==`, and 1 is not True.
     return value is default or (isinstance(value, _PLAIN) and type(value) is type(default) and value == default)
 
 
@@ -289,9 +300,9 @@ def _value(value: object, one: _Shown) -> str:
 
 
 def _container(value: object) -> str:
-    """Returns a value that is no content."""
-    tell = next((tell for kind, tell in _TELLERS if isinstance(value, kind)), _safely)
-    return tell(value)
+    """Returns a value that is not content."""
+    show = next((show for kind, show in _FORMATTERS if isinstance(value, kind)), _safely)
+    return show(value)
 
 
 def _quoted(text: str, most: int = _MAX_TEXT) -> str:
@@ -317,7 +328,7 @@ def _safely(value: object) -> str:
         return f"<a {type(value).__name__} that cannot be shown>"
 
 
-_TELLERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
+_FORMATTERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (str, _quoted),
     (float, lambda value: repr(round(value, 6))),  # a duration
     (tuple, _items),

@@ -1,7 +1,7 @@
 """Lists every code of a `StreamWarning`: one table, a row for each situation, whatever the wire.
 
-A code is for programs, its words are for people. `WARNINGS` is read by the documentation and by tests, and by whoever
-wants words for a code; a stream needs none of it.
+A code is for programs, its words are for people. The documentation, the tests, and programs that show words for a code
+read `WARNINGS`; a stream does not load it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["WARNINGS", "Severity", "WarningFacts"]
 Severity: TypeAlias = Literal["note", "guess", "loss", "fault"]
 """``note``: read as it was meant, nothing is missing. ``guess``: the peer contradicted itself or left something out,
 and one reading was chosen. ``loss``: something was left out of the turn or its history. ``fault``: something of the
-program's own, or of the way to the provider, went wrong; the stream does not suffer from it."""
+program's own, or of the way to the provider, went wrong; the stream is not affected."""
 
 
 class WarningFacts(NamedTuple):
@@ -25,6 +25,7 @@ class WarningFacts(NamedTuple):
     """The situation, in words for people."""
 
 
+# One code for a situation, and not for a wire: a program that handles a code handles it on every wire.
 WARNINGS: Mapping[str, WarningFacts] = {
     # -- the body --
     "data_after_done": WarningFacts("loss", "payloads came after the end of the response"),
@@ -132,6 +133,6 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "source_unresponsive": WarningFacts("fault", "closing the source took too long"),
     "stage_failed": WarningFacts("fault", "a stage raised while the stream was left"),
     "tap_failed": WarningFacts("fault", "a tap failed; its client did not"),
-    "tool_unresponsive": WarningFacts("fault", "a tool goes on after it was told to end"),
+    "tool_unresponsive": WarningFacts("fault", "a tool goes on after it was asked to end"),
 }
 """Every code, with its severity and its words."""

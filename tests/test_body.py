@@ -167,6 +167,7 @@ def test_a_stream_of_another_wire_than_the_given_one_is_told_for_what_it_looks_l
     assert not isinstance(turn.error, RemoteProtocolError)
     assert (turn.error.kind, turn.error.looks_like) == ("wrong_wire", "openai.chat_completions")
     assert str(turn.error) == (
-        "the stream is no anthropic.messages, it looks like openai.chat_completions; leave out wire= to find it"
+        "expected a stream of anthropic.messages, got one that looks like openai.chat_completions; "
+        "leave out wire= to find it"
     )
     assert not turn.complete

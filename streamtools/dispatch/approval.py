@@ -14,7 +14,7 @@ import anyio
 from anyio.lowlevel import EventLoopToken
 
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
-from ..event_loop import is_cancelled, is_here
+from ..event_loop import is_cancelled, is_in_loop
 from ..events import ApprovalRequested
 from .states import Call, Ending
 
@@ -172,7 +172,7 @@ def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
     Raises:
         LocalProtocolError: this thread runs another event loop, or none.
     """
-    if runs_in is None or not is_here(runs_in):
+    if runs_in is None or not is_in_loop(runs_in):
         raise LocalProtocolError(
             f"{act} calls in the pipeline's event loop; from another thread "
             f"anyio.from_thread.run_sync(events.{act}, call, token=...), with its anyio.lowlevel.current_token()"

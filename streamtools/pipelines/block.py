@@ -30,7 +30,15 @@ from ..dispatch.states import Mention
 from ..dispatch.timers import OwnTimers, Timer, Timers
 from ..dispatch.transitions import Moves
 from ..errors import LocalProtocolError
-from ..event_loop import is_cancellation, is_cancelled, is_in_generator, is_running, is_told, ring, settle_at_exit
+from ..event_loop import (
+    is_cancellation,
+    is_cancelled,
+    is_in_generator,
+    is_raised_by_loop,
+    is_running,
+    ring,
+    settle_at_exit,
+)
 from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
 from ..limits import Limits
 from ..observers import StreamFacts
@@ -463,7 +471,7 @@ class Pipeline:
         except BaseExceptionGroup as raised:
             fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:
-                if is_told(fatal) and is_cancelled():
+                if is_raised_by_loop(fatal) and is_cancelled():
                     raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
                 raise unwrapped(fatal) from None
             # The consumer has left: an error that a source made of its cancellation is a warning, and is not raised

@@ -106,16 +106,19 @@ async def test_a_native_content_goes_to_its_own_wire_and_to_no_other() -> None:
 
 
 def test_a_block_that_is_none_is_refused_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match="takes Text, Media or str, not int"):
+    with pytest.raises(TypeError, match="expected Text, Media or str, got int"):
         ToolResult(blocks=(1,))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("media", "problem"),
     [
-        (Media(kind="picture", url="https://example.org/a.png"), "kind must be one of image, audio, video, file"),  # type: ignore[arg-type]
-        (Media(kind="image", mime_type="image/png", data=b"\x89PNG"), "data must be text, not bytes; write base64"),  # type: ignore[arg-type]
-        (Media(kind="file", file_id=3), "file_id must be text, not int"),  # type: ignore[arg-type]
+        (
+            Media(kind="picture", url="https://example.org/a.png"),
+            "expected kind to be one of image, audio, video, file",
+        ),  # type: ignore[arg-type]
+        (Media(kind="image", mime_type="image/png", data=b"\x89PNG"), "data: expected text, got bytes; write base64"),  # type: ignore[arg-type]
+        (Media(kind="file", file_id=3), "file_id: expected text, got int"),  # type: ignore[arg-type]
     ],
 )
 def test_bytes_and_unknown_kinds_are_refused_where_they_are_written(media: Media, problem: str) -> None:
