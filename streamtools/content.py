@@ -95,7 +95,7 @@ class Media:
         return None
 
     def placeholder(self) -> str:
-        """Returns the text that replaces a medium which a wire cannot carry: kind, type and name on one line, no
+        """Returns the text in place of a medium on a wire without such content: kind, type and name on one line, no
         content."""
         words = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
         return f"[{self.kind}{f': {words}' if words else ''}]"

@@ -220,7 +220,7 @@ class ToolDefinitionError(StreamToolsError, TypeError):
 
 
 class SchemaError(StreamToolsError, ValueError):
-    """A JSON Schema that was given is not valid, asks for another document, or exceeds a limit, which it names."""
+    """A given JSON Schema is not valid, asks for another document, or exceeds a limit, which the message names."""
 
     def __init__(self, message: str, *, path: str = "#") -> None:
         super().__init__(f"{one_line(path, 1000)}: {message}")

@@ -155,7 +155,7 @@ def ring(event: anyio.Event) -> None:
 
 
 def is_running(token: EventLoopToken | None) -> bool:
-    """Returns whether an event loop still runs; True for each of trio's, of which that is not known."""
+    """Returns whether an event loop still runs; always True for trio's, since it is not known of them."""
     # trio's runs end by themselves, however they are interrupted.
     loop: Any = None if token is None else token.native_token
     return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
@@ -217,7 +217,7 @@ class Deferring(Protocol):
 async def settle_next(source: Deferring) -> list[Event]:
     """Does the work that `source` has deferred; returns the events that come out then. More may be deferred."""
     # A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes
-    # on until its work is done or exceeds its bound, which takes at most some 0.5 s.
+    # on until its work is done or exceeds its bound, within some 0.5 s.
     work = source.deferred
     assert work is not None, "asked only where something is deferred"
     made: list[Event] | None = None
@@ -284,7 +284,7 @@ def settle_at_exit(block: _Block) -> None:
 
 @atexit.register
 def settle_open() -> None:
-    """Settles the blocks that are open, and that no event loop will ever leave."""
+    """Settles the open blocks, since no event loop will ever leave them."""
     for block in list(_open):
         try:
             block.settle_at_exit()

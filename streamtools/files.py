@@ -1,4 +1,4 @@
-"""Makes the files that hold what models, people and tools said, so that their owner alone reads them.
+"""Makes files with the words of models, people and tools, so that their owner alone reads them.
 
 In go paths and contents; out come files of mode 0600. A file with a wider mode is narrowed before anything is written
 to it. A path that is not a regular file is refused. Where files have no such modes (Windows, some network shares), they

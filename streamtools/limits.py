@@ -52,7 +52,7 @@ class Limits:
     has 16 active ones on 32 lanes)."""
     max_waiting_bytes: int = 16 << 20
     """Events of such responses, as they came, that wait until they are read; and chunks of a tapped response
-    (`streamtools.integrations.httpx`) that wait to be decoded, whose copy is dropped beyond that."""
+    (`streamtools.integrations.httpx`) that wait to be decoded; beyond that its copy is dropped."""
     max_path_depth: int = 64
     """Steps of a path into arguments that come piece by piece (Gemini). The call becomes ``invalid`` (``bad_path``)."""
     max_array_index: int = 10_000
@@ -71,7 +71,7 @@ class Limits:
     max_schema_nodes: int = 10_000
     """Subschemas of a foreign schema (Notion's and GitHub's tools have some hundreds)."""
     max_schema_values: int = 30_000
-    """JSON values in a foreign schema, whatever holds them: a ``default`` is no subschema and costs memory, too, an
+    """JSON values in a foreign schema, whatever holds them: a ``default`` is not a subschema and costs memory, too, an
     empty list 20 times its text (an ``enum`` of all airports has some 10,000)."""
     max_schema_depth: int = 64
     """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
@@ -102,7 +102,7 @@ class Limits:
     """Tools running at once in one pipeline, or in all that share a `CallPool`; more wait."""
     max_repeated_calls: int | None = 32
     """Times that one tool is called with the same arguments within a run (trajectory), whether they are valid or not;
-    the next calls are ``denied``, so that a model that goes in circles learns of it. None: no limit."""
+    the next calls are ``denied``, so that a model learns that it goes in circles. None: no limit."""
     max_model_retries: int = 3
     """Calls of one tool within a run that could not be used: their arguments were invalid, they were repeated too
     often, or the tool asked for better arguments (`ModelRetry`). Calls of tools that do not exist are counted together.
@@ -111,14 +111,14 @@ class Limits:
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8
     """Threads of the process still busy with a sync tool that was given up; from that number on no sync tool is
-    started. Those that run then may be given up, too: `max_threads` more at most. Threads that wait for a sync stream
-    which was given up are counted apart, and bounded alike."""
+    started. Those that run then may be given up, too: `max_threads` more at most. Threads that wait for an abandoned
+    sync stream are counted apart, and bounded alike."""
     # -- times --
     tool_timeout: float | None = 120.0
     """Seconds that a tool may run if it has no ``timeout`` of its own. None: no limit."""
     cancel_grace: float = 5.0
-    """Seconds that closing the source may take, and that a cancelled tool's own cleanup may await. A tool that goes on
-    for longer after it was cancelled or timed out is waited for without bound, and reported (``tool_unresponsive``)."""
+    """Seconds for closing the source, and for a cancelled tool's own cleanup. A tool that goes on for longer after it
+    was cancelled or timed out is waited for without bound, and reported (``tool_unresponsive``)."""
     first_chunk_timeout: float | None = None
     """Seconds until the source must have brought something, from the request (``requested_at=``), else from the block's
     entry; then it is a `DeadlineExceeded`. None: no limit."""
@@ -133,7 +133,7 @@ class Limits:
     too; while the consumer is behind nothing is expected. None: no limit."""
     # -- files and queues --
     max_recording_bytes: int = 256 << 20
-    """One file of `streamtools.record.record`. A recording ends where it is full, and says so; the run goes on."""
+    """One file of `streamtools.record.record`. A recording ends where it is full, with a note; the run goes on."""
     event_buffer: int = 256
     """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
     20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""

@@ -74,8 +74,9 @@ class Observer(Protocol):
 
 
 class RunObserver(Observer, Protocol):
-    """An observer that also learns when the whole run begins and ends: that of an `agent_loop`, or a `Trajectory` that
-    was entered. All three methods are optional. Like `on_event` they must be quick; an exception drops the observer."""
+    """An observer that also learns when the whole run begins and ends: that of an `agent_loop`, or an entered
+    `Trajectory`. All three methods are optional. Like `on_event` they must be quick; an exception drops the
+    observer."""
 
     def begin_run(self, run: RunFacts, /) -> None:
         """Learns that a run begins, before its first step."""
@@ -100,8 +101,8 @@ class RunFacts(Protocol):
 
 
 class PartsObserver(Observer, Protocol):
-    """An observer that looks at a response as a whole, where it needs no deltas: they are many, and a turn collects
-    them anyway."""
+    """An observer that looks at whole responses, and so needs no deltas: they are many, and a turn collects them
+    anyway."""
 
     def see_parts(self, parts: Callable[[], tuple[Part, ...]], /) -> None:
         """Takes, before each `StepStart`, a function that returns the pieces of the step's response so far. It is
@@ -122,8 +123,8 @@ class StreamObserver(Observer, Protocol):
         ...
 
     def end_stream(self, error: StreamError | None, /) -> None:
-        """Learns that the body is over, and the error that ended it, if it did not end by itself. Not called if the
-        step is left before."""
+        """Learns that the body is over, and of the error that ended it, if there was one. Not called if the step is
+        left before."""
         ...
 
 
@@ -239,7 +240,7 @@ class Cursor:
         return self._events[-1].seq if self._events else None
 
     def since(self, seq: int) -> tuple[Event, ...]:
-        """Returns the boundaries from this number on, which a reader that stopped there has yet to see."""
+        """Returns the boundaries from this number on, for a reader that stopped there."""
         return tuple(event for event in self._events if event.seq >= seq)
 
     def calls(self) -> tuple[tuple[int, str], ...]:

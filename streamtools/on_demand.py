@@ -1,4 +1,4 @@
-"""Loads modules when something in them is first asked for, so that a program pays for the parts that it uses.
+"""Loads modules when something in them is first used, so that a program does not pay for the rest.
 
 Both functions stand in the ``else`` of an ``if TYPE_CHECKING:``, whose imports name the same things.
 """
@@ -38,7 +38,7 @@ def names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def functions(package: str, *places: str) -> Iterator[Callable[..., Any]]:
-    """Yields a function for each place, which loads the one that it stands for when it is called.
+    """Yields a function for each place, which loads the real one when it is called.
 
     Args:
         package: the package's ``__name__``.

@@ -88,7 +88,7 @@ Outcome: TypeAlias = Literal[
     "skipped",  # complete, but its turn ended in a way that starts nothing
     "unknown",  # handed over; it may or may not have run
 ]
-"""The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` says which of them ran."""
+"""The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` lists which of them ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class OutcomeFacts:
     cancels_siblings: bool = False
     """The tool ran and failed, so that ``on_tool_error="cancel"`` ends the other calls of the turn."""
     follows_the_end: bool = False
-    """The turn's end is a cause of it, if that has come."""
+    """The turn's end is a cause of it, if the turn has ended."""
     may_run_later: bool = False
     """The call did not run, and may if its turn, which was cut, is continued."""
     may_have_had_effect: bool = False
@@ -376,7 +376,7 @@ class Usage:
     __repr__ = shown_by()
 
     def __add__(self, other: Usage) -> Usage:
-        """Returns the sum, field by field. A count that only one of the two has is taken as it is."""
+        """Returns the sum, field by field. A count that only one of the two has is kept."""
         if not isinstance(other, Usage):
             return NotImplemented
         return Usage(**{one.name: _sum(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)})
@@ -392,7 +392,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The place at which a response was cut, for the request that goes on with it."""
+    """The place at which a response was cut, for the request to go on with it."""
 
     response_id: str | None = None
     """The provider's id of the response."""
@@ -427,14 +427,14 @@ class ToolCall:
     normalizations: tuple[str, ...] = ()
     """Lossless steps that led from `arguments_text` to `arguments` (``double_encoded``)."""
     dispatchable: bool = False
-    """Ready, of ours to run, and its turn ended well. It does not say whether a tool of that name exists."""
+    """Ready, of ours to run, and its turn ended well. It does not imply that a tool of that name exists."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that has to be sent back to the provider with the call, byte for byte."""
     namespace: str | None = None
     """The group of tools that the call named beside the tool. It is a part of `name`: ``billing.get_eta``."""
     awaits: str | None = None
-    """The answer that the provider waits for, where the tool is one that it defines and we run
-    (``computer_call_output``); None for tools that the request defined."""
+    """The answer that the provider waits for, where it defines the tool and we run it (``computer_call_output``); None
+    for tools that the request defined."""
     caller: Caller = "direct"
     """Who made the call: the model itself, or code that it wrote and the provider runs (``code``)."""
 

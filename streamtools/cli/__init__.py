@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    # A model's text may have characters that the terminal's encoding lacks, and a program that embeds this one may have
-    # put anything in the place of standard output.
+    # A model's text may have characters that the terminal's encoding lacks. An embedding program may have put anything
+    # in the place of standard output.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -82,7 +82,7 @@ def _action(
 
 
 def _text(text: str) -> str:
-    # Python gives bytes of the command line that are not text as halves of surrogate pairs, which no store could keep.
+    # Python gives other bytes of the command line as halves of surrogate pairs, which no store could keep.
     if not text or any("\ud800" <= one <= "\udfff" for one in text):
         raise argparse.ArgumentTypeError("expected text, got nothing" if not text else "expected text, got other bytes")
     return text

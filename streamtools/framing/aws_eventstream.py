@@ -11,8 +11,8 @@ and its headers give its kind. Each message comes out in the shape that AWS's ow
     :message-type error,     :error-code, :error-message           {"error": {"code": …, "message": …}}
     :event-type chunk (InvokeModelWithResponseStream)              the model's own JSON, which stands in it as base64
 
-Both checksums are always verified, and a message that is wrong ends the stream. The payloads are the same in whichever
-chunks the body comes, and cost time linear in its bytes.
+Both checksums are always verified, and a wrong message ends the stream. The payloads are the same in whichever chunks
+the body comes, and cost time linear in its bytes.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class AWSEventStreamDecoder:
         RemoteProtocolError: a checksum, a length or a header is wrong.
         TruncatedStream: from `finish`: the body ended inside a message.
 
-    The first two are raised by the call after the one that brought the message, so that the whole messages before it
-    come out first. The decoder cannot be used after that.
+    The first two are raised by the next call, so that the whole messages before the bad one come out first. The decoder
+    cannot be used after that.
     """
 
     name = "aws_eventstream"
@@ -137,7 +137,7 @@ class AWSEventStreamDecoder:
             total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
             begin, after = at + _PRELUDE.size + headers_size, at + total
             # The checks of the lengths are for what cannot be read here and now: a message that goes on in a later
-            # chunk, one that is too large, one with headers that are not worth caching.
+            # chunk, one above the limit, one with headers too long for the cache.
             if not begin + _CHECKSUM.size <= after <= end or total > limit or headers_size > _MEMORABLE_BYTES:
                 self._check_lengths(chunk, at)
                 if after > end:
@@ -164,8 +164,8 @@ class AWSEventStreamDecoder:
 
     def _check_lengths(self, chunk: bytes, at: int) -> None:
         """Raises if the message that begins here may be neither read nor waited for."""
-        # The prelude has a checksum of its own so that no length is believed before it is verified: a flipped bit
-        # could make the reader wait for bytes that never come.
+        # The prelude has a checksum of its own so that no length is believed before it is verified: a flipped bit could
+        # make the reader wait for bytes that never come.
         total, headers_size, checksum = _PRELUDE.unpack_from(chunk, at)
         self._check(at, "the checksum of its lengths", checksum, crc32(chunk[at : at + _LENGTHS]))
         if total > self._max:
@@ -225,7 +225,7 @@ def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
 
 
 def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes | None]:
-    # An error that the service did not model stands in the headers; its payload, if any, says nothing. An exception is
+    # An error that the service did not model stands in the headers; its payload, if any, means nothing. An exception is
     # a modelled error, whose payload has its fields: it comes out like an event of its name.
     if headers.get(":message-type") == "error":
         error = {"code": headers.get(":error-code"), "message": headers.get(":error-message")}
@@ -243,7 +243,7 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
     """Returns the headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
 
     Raises:
-        ValueError: these are no headers; the message says why.
+        ValueError: these are not headers; the message names the fault.
     """
     headers: dict[str, bool | int | bytes | str] = {}
     at = 0
@@ -274,8 +274,8 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
 
 def _inner(payload: bytes) -> bytes:
     """Returns the model's JSON from the event that wraps it; the event itself if it wraps something else."""
-    # InvokeModelWithResponseStream sends `{"bytes": "<base64 of the model's JSON>"}`, perhaps with a `p` of
-    # padding. The answers of Bedrock's agents are called "chunk", too: their bytes are plain text, or stand beside an
+    # InvokeModelWithResponseStream sends `{"bytes": "<base64 of the model's JSON>"}`, perhaps with a `p` of padding.
+    # The answers of Bedrock's agents are called "chunk", too: their bytes are plain text, or stand beside an
     # `attribution`, and are left as they are.
     event = orjson.loads(payload or b"{}")
     if isinstance(event, dict) and isinstance(text := event.get("bytes"), str) and len(event) == 1 + ("p" in event):

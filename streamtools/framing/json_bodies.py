@@ -35,8 +35,8 @@ class NDJSONDecoder:
         max_event_bytes: bound for one line.
 
     Raises:
-        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: the whole lines
-            before them come out first. The decoder cannot be used after that.
+        LimitExceeded: from the call after the one with too many bytes, which are not kept: the whole lines before them
+            come out first. The decoder cannot be used after that.
     """
 
     name = "ndjson"
@@ -133,9 +133,8 @@ class JSONArrayDecoder:
         max_event_bytes: bound for one value.
 
     Raises:
-        LimitExceeded, RemoteProtocolError: from the call after the one that brought a value that is too large, or
-            something between two values that belongs to neither: the whole values before come out first. The decoder
-            cannot be used after that.
+        LimitExceeded, RemoteProtocolError: from the call after the one with a value above the bound, or with something
+            between two values: the whole values before come out first. The decoder cannot be used after that.
     """
 
     name = "json_array"
@@ -195,7 +194,7 @@ class JSONArrayDecoder:
     def _between(self, chunk: bytes, at: int) -> int:
         """Passes over white space and one bracket or comma; returns where to go on, or where a value begins."""
         # `_next` is the grammar: the characters that are allowed here. The three after `[` become two after a comma,
-        # since RFC 8259 has no trailing comma; after `]` nothing may come. A number or a string is no payload of any
+        # since RFC 8259 has no trailing comma; after `]` nothing may come. A number or a string is not a payload on any
         # wire.
         blank = _BLANK.match(chunk, at)
         assert blank is not None, "it matches the empty text"

@@ -57,13 +57,13 @@ class SSEDecoder:
     Args:
         max_event_bytes: bound for one line and for one event's joined data.
         lenient: dispatch a block whose blank line is missing at the end of the body (hand-written servers), take
-            an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109), and a JSON object
-            that stands bare between the events, from a line that begins with ``{`` to one that ends with ``}`` or
-            begins with it, for the data of an event called "unframed" (Gemini's errors, vercel/ai#5217).
+            an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109), and a bare JSON
+            object between the events, from a line that begins with ``{`` to one with ``}`` at its end or start, for the
+            data of an event called "unframed" (Gemini's errors, vercel/ai#5217).
 
     Raises:
-        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: the whole frames
-            before them come out first. The decoder cannot be used after that.
+        LimitExceeded: from the call after the one with too many bytes, which are not kept: the whole frames before them
+            come out first. The decoder cannot be used after that.
     """
 
     name = "sse"

@@ -89,8 +89,8 @@ those that somebody has to approve."""
 
 
 def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
-    """Returns the data sent by default: the answer's text, which tools are called, which calls wait for an approval or
-    were decided, how each call ended, and how the run did.
+    """Returns the data sent by default: the answer's text, the names of called tools, requests for approvals and
+    decisions about them, the outcome of each call, and that of the run.
 
     It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve them.
     To add some, call it from a function of yours.
@@ -212,11 +212,11 @@ class EventStreamResponse(_Response):
 
     Each event is a server-sent event with its ``seq`` as ``id``; the last one is ``run_end`` with the ``outcome`` of
     the run. A browser's ``EventSource`` should be closed then, since it asks again. A request that has a
-    ``Last-Event-ID`` is answered 204 without a body: the run is not begun, `after` is not awaited, which would store a
-    history without the answer that is there, and a stream that is open is closed. With the outcome ``error`` `run_end`
-    has a ``kind``; an error that is no `StreamError` (of your source, stage or `encode`) is then raised to the server
-    as well, which logs it. With ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's
-    `suspended` in `after`, and answer the next request with `resume`, or another `agent_loop`.
+    ``Last-Event-ID`` is answered 204 without a body: the run is not begun, an open stream is closed, and `after` is not
+    awaited, since it would store a history without the answer. With the outcome ``error`` `run_end` has a ``kind``; an
+    error other than a `StreamError` (of your source, stage or `encode`) is then raised to the server as well, to be
+    logged. With ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's `suspended` in `after`,
+    and answer the next request with `resume`, or another `agent_loop`.
 
     Args:
         run: a pipeline made for this request, opened or not, or a run of many steps (`agent_loop`). It is entered here.
@@ -236,7 +236,7 @@ class EventStreamResponse(_Response):
         send_timeout: seconds that a client may take to make room; after that it counts as gone. None: no limit.
 
     Raises:
-        TypeError: `run` is something else; the message says what to pass.
+        TypeError: `run` is something else; the message names what to pass.
         ValueError: an option, a header or a time cannot be used.
     """
 
@@ -337,8 +337,8 @@ class EventStreamResponse(_Response):
             raise failure
 
     async def _answer(self, events: Run, send: Send) -> tuple[RunEnd | None, Exception | None]:
-        """Sends the response up to the run's end; returns that end, unless the client has gone, and the error that
-        ended the run, if any. A client that has gone is not an error."""
+        """Sends the response up to the run's end; returns that end, unless the client has gone, and the run's error, if
+        any. A client that has gone is not an error."""
         failure: Exception | None = None
         try:
             head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}

@@ -2,8 +2,8 @@
 
 Input: the events of tapped responses, and the calls of functions that `EarlyRuns.wrapped` made. Output: each such call
 gets the result of the run whose name and arguments are its own, or, where there is none, calls the function itself. A
-run is given to one call only, and only to a call of its own scope, so that conversations which share a client share
-nothing. Runs that nobody asks for are forgotten with time, with number, and when their response was cut.
+run is given to one call only, and only to a call of its own scope: conversations over one client share nothing. Runs
+that nobody asks for are forgotten with time, with number, and when their response was cut.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", defa
 # Context variables are inherited by the tasks that a conversation starts, and by no others. Comparing all variables of
 # two contexts was considered, but instrumentations change these in between.
 _request: ContextVar[object] = ContextVar("streamtools_request")
-"""The request that was made last in this context, or in the one from which it was copied."""
+"""The latest request of this context, or of the one from which it was copied."""
 
 
 class EarlyRuns:
-    """The tools that may start early, and their runs that nobody has asked for yet.
+    """The tools that may start early, and their unclaimed runs.
 
     Args:
         note: takes note of calls that could not be compared with runs.

@@ -118,7 +118,7 @@ class Follower:
 
 
 class _Callback:
-    """An observer that passes each event to a function, until that raises."""
+    """An observer that passes each event to a function, until the function raises."""
 
     event_types = None
 
@@ -170,7 +170,7 @@ class BodyCopy:
     """The copy of one body: `feed` and `end` it where the body is read, iterate it once where the copy is read.
 
     Args:
-        content_encoding: of the body, as its header says.
+        content_encoding: of the body, as its header has it.
         max_bytes: how much may wait.
         token: the event loop of the copy's reader.
         same_loop: the body is read in that loop, too, and not in another thread.
@@ -190,7 +190,7 @@ class BodyCopy:
         on_drop: Callable[[], None],
     ) -> None:
         self.headers: Mapping[str, str] = {"content-encoding": content_encoding}
-        """The headers that say how to decode the copy."""
+        """The headers that declare the copy's content codings."""
         self.token = token
         """The event loop of the copy's reader."""
         self.done: Future[None] = Future()
@@ -328,7 +328,7 @@ def loop_of_its_own() -> EventLoopToken:
 
 
 def spawn_there(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any, context: Context) -> None:
-    """Starts a task in that event loop, from any other thread. It must contain its errors."""
+    """Starts a task in `loop_of_its_own`, from any other thread. It must contain its errors."""
     loop: Any = loop_of_its_own().native_token
 
     # Not by anyio, which finds the loop by the current task: a callback has none.

@@ -4,9 +4,9 @@
     client = AsyncOpenAI(http_client=httpx2.AsyncClient(transport=tap))
     look_up = tap.tool(look_up, effect="pure")          where calls are to start early: give this to the framework
 
-Input: the responses of a transport. Output: the same responses; and of each that is a model's stream, a copy, which a
-pipeline decodes, traces, and starts calls from. A chunk is passed on before its copy is decoded, and never waits for
-that. A failure of ours changes nothing in the response: it is logged once and counted.
+Input: the responses of a transport. Output: the same responses; and of each model's stream a copy, for a pipeline that
+decodes it, traces it and starts its calls. A chunk is passed on before its copy is decoded, and never waits for that. A
+failure of ours changes nothing in the response: it is logged once and counted.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Tap(_Transport):
         observers: makes the observers of one response; by default one that draws spans, if OpenTelemetry is configured.
         wire: the wire of all streams, or its name; by default each is found by its first payload.
         scope: returns the user or the conversation that the running code is for (``current_user.get``); a call gets
-            only runs that were started in its own scope. Without it a call gets runs of the request that was made last
-            in its own context, or in the one from which its task was started: nothing is handed from one conversation
-            to another. A framework that asks the model in a task of its own, apart from its tools, needs a scope.
+            only runs that were started in its own scope. Without it a call gets runs of the latest request of its own
+            context, or of the one from which its task was started: nothing is handed from one conversation to another.
+            A framework that asks the model in a task of its own, apart from its tools, needs a scope.
         limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
 
     Raises:
@@ -142,13 +142,13 @@ class Tap(_Transport):
             async def get_weather(city: str) -> str: ...
 
         It has the name, the signature and the docstring of `fn`, from which frameworks make their schemas. Called with
-        the arguments of a call that was started from a tapped stream, it awaits that run, and returns its value or
-        raises its exception; called with any others, it calls `fn`.
+        the arguments of a started call, it awaits that run, and returns its value or raises its exception; called with
+        any others, it calls `fn`.
 
         Args:
             fn: a function, sync or async, or a tool.
-            options: those of `streamtools.tool`. ``effect="pure"`` is required, since anything that a framework asks
-                or checks before it calls a tool comes too late for a run that has begun.
+            options: those of `streamtools.tool`. ``effect="pure"`` is required, since a framework's questions and
+                checks before a call are too late once the run has begun.
 
         Raises:
             ToolDefinitionError: the function cannot be a tool, or may not start early; or another has its name.
@@ -177,7 +177,7 @@ class Tap(_Transport):
         return response
 
     def handle_request(self, request: Any) -> Any:
-        """Does as `handle_async_request` does, for a synchronous client."""
+        """Sends a request of a synchronous client, as `handle_async_request` does."""
         _check_fits(_package(type(request)), self._transport, "handle_request")
         response = self._transport.handle_request(request)
         self._runs.begin_request()
@@ -194,7 +194,7 @@ class Tap(_Transport):
                 await until_done(copy.done)
 
     def close(self) -> None:
-        """Does as `aclose` does, for a synchronous transport."""
+        """Closes a synchronous transport, as `aclose` does."""
         self._transport.close()
         self._leave()
         wait([copy.done for copy in list(self._copies)], self._limits.cancel_grace)

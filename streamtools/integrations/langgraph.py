@@ -59,8 +59,8 @@ class RunCalls:
         self._pool = CallPool()
 
     async def __call__(self, request: Any, execute: Any) -> Any:
-        """Runs one call; returns the message or command that LangGraph has made of it, or raises the exception that
-        LangGraph lets through. Of a call that was not run, denied say, it returns a message with the reason."""
+        """Runs one call; returns LangGraph's message or command for it, or raises the exception that LangGraph lets
+        through. Of a call that was not run, denied say, it returns a message with the reason."""
         one = _Call(request)
 
         # LangGraph's own way of running one call is the body of the tool here, so that injected state, stores,

@@ -12,8 +12,7 @@ __all__ = ["broken_alone", "refuse_store"]
 
 
 def refuse_store(adapter: str, store: Any) -> None:
-    """Refuses a store, under which a call would get a new identity whenever the framework asks for it, so that its
-    effect happens again.
+    """Refuses a store, which would not keep a call from having its effect again.
 
     Raises:
         TypeError: a store was given.

@@ -312,8 +312,8 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     own, args = _read(written.get("has", {}), depth + 1), _read(written.get("args", []), depth + 1)
     if kind is None or not isinstance(own, dict) or not isinstance(args, list):
         raise ValueError("an error of an unknown kind")
-    # Not by its `__init__`, which makes the message of other arguments. What an error says is in `args`, its attributes
-    # are in its `__dict__`; no other attribute may be set, least of all `__class__`.
+    # Not by its `__init__`, which makes the message of other arguments. An error's text is made of `args`, its
+    # attributes are in its `__dict__`; no other attribute may be set, least of all `__class__`.
     error = kind.__new__(kind)
     error.args = tuple(args)
     for name, value in own.items():

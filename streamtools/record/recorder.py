@@ -251,7 +251,7 @@ class Recorder:
 
 
 def _file_name(run_id: str) -> str:
-    """Returns a name for each run id, another one for each."""
+    """Returns the name of a run's file; no two run ids have the same."""
     # `tenant:1` and `tenant/1` have the same plain name, and must not share a file: it would mix two tenants' runs.
     # Percent-encoding was considered; it triples the length of ids in other scripts.
     plain = _NAMED.sub("_", run_id)
@@ -289,7 +289,7 @@ _KEPT = frozenset({
     "schema_source", "owner", "validator", "boundary", "observation_type", "reason", "error_type", "mime_type",
     "setting", "limit", "seconds", "timeout_s",
 })  # fmt: skip
-"""Fields of events, of our own values and of errors that say nothing about content."""
+"""Fields without content, of events, of our own values and of errors."""
 _DROPPED = frozenset({"resume_from", "fingerprint"})  # deltas again, and a hash of arguments
 _DELTAS: Mapping[str, tuple[str, str | None]] = {
     "TextDelta": ("text", "TextEnd"),
@@ -297,7 +297,7 @@ _DELTAS: Mapping[str, tuple[str, str | None]] = {
     "RefusalDelta": ("text", None),
     "ToolCallDelta": ("delta", None),
 }
-"""The field of each delta that has its text, and the event that has the whole."""
+"""The field with each delta's text, and the event with the whole."""
 
 
 class Redaction:

@@ -41,7 +41,7 @@ class Chunk:
     """A piece of a response's body, as it was read."""
 
     at: float
-    """When it came, on the recording's clock, in seconds."""
+    """When it was read, on the recording's clock, in seconds."""
     item: bytes | str | Mapping[str, Any] | None = field(repr=False)
     """The piece; None if the recording is redacted."""
     size: int
@@ -86,7 +86,7 @@ class Recording:
         self.name = run.name
         """The agent's name, if it had one."""
         self.conversation_id = run.conversation_id
-        """The conversation that the run belongs to, if that is known."""
+        """The run's conversation, if it is known."""
         self.began = run.began
         """When the recording began, by the calendar."""
         self.began_at = run.began_at
@@ -152,7 +152,7 @@ class Recording:
 
     def timed(self) -> Iterator[tuple[float, Entry]]:
         """Yields each entry with the moment at which it happened, on the recording's clock."""
-        # Deltas have no time of their own, and get that of the chunk that they came in.
+        # Deltas have no time of their own, and get that of their chunk.
         at = self.began_at
         for entry in self.entries:
             if isinstance(entry, Chunk):

@@ -1,4 +1,4 @@
-"""Replays a recording: the events come again, as fast as they did or faster, to a loop and to observers.
+"""Replays a recording: emits its events again, at their old pace or faster, to a loop and to observers.
 
     async with replay("run.jsonl", speed=1) as run:
         async for event in run:
@@ -74,7 +74,7 @@ def replay(
     """Replays a recording of `record`. Enter the block and iterate, or await it for the last turn.
 
     By default nothing is run. The events are those that were recorded, but for their times, and `Replay.differences`
-    says where the recorded bodies decode to something else now: with the `tools`, also where arguments are judged
+    lists where the recorded bodies decode to something else now: with the `tools`, also where arguments are judged
     otherwise.
 
     Args:
@@ -90,7 +90,7 @@ def replay(
     Raises:
         RecordingError: the file is not a recording, or lacks the run; or it is redacted, and results are to be live.
         ValueError: `speed` is not greater than 0, or `results` is neither of the two words.
-        TypeError: there is no such option; or results are to be live without tools.
+        TypeError: an option is unknown; or results are to be live without tools.
         OSError: the file cannot be read.
     """
     recording = path if isinstance(path, Recording) else Recording.read(path, run_id=run_id)
@@ -131,12 +131,12 @@ class Replay:
 
     @property
     def observations(self) -> tuple[Observation, ...]:
-        """The outcome of each call so far, in the order in which they came."""
+        """The outcome of each call so far, in order."""
         return tuple(event for event in self._events if isinstance(event, Observation))
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """The places at which something else came out than was recorded; none with live results."""
+        """The places where the bodies decode to other events than were recorded; none with live results."""
         return self._source.differences
 
     @property
@@ -302,7 +302,7 @@ class LiveSteps:
     """Puts the recorded bodies through pipelines, one after the other."""
 
     differences: tuple[Difference, ...] = ()
-    """None: what comes out now is not compared."""
+    """None: with live results nothing is compared."""
     unchecked: tuple[str, ...] = ()
     """None either."""
 
@@ -428,7 +428,7 @@ _PLACE = ("seq", "step", "causes", "time")  # the pipeline stamps them
 _JUDGED = (None, "invalid_arguments")  # the problems of a call whose text is whole, before and after it is judged
 _BY_SCHEMA = ("status", "problem", "arguments", "normalizations")  # fields of a call that depend on its judge
 _WORDS = frozenset({"finish", "complete", "status", "problem", "code", "kind", "wire", "dispatchable"})
-"""Fields whose values are words of ours, which a difference may show."""
+"""Fields with words of ours as values: a difference may show these."""
 _MOST_REPORTED = 100  # differences: one often leads to all that follow
 
 

@@ -5,8 +5,8 @@
     br             Brotli                                       brotli or brotlicffi, 1.2 or later
     zstd           several frames one after the other, too      compression.zstd, backports.zstd or zstandard
 
-A body may have a few codings on top of each other. All input that can be decoded comes out at once, and no piece is
-decoded before the reader has asked for it, so that `Limits` see each before there is another.
+A body may have a few codings on top of each other. Decodable input comes out at once, and no piece is decoded before
+the reader has asked for it, so that `Limits` see each before there is another.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Coding(Protocol):
     """One coding of one body."""
 
     errors: tuple[type[Exception], ...]
-    """The exceptions that `feed` raises for bytes that are not encoded in this way."""
+    """The exceptions of `feed` for bytes that are not encoded in this way."""
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
         """Takes the next bytes; yields the decoded ones. Exhaust it before the next call."""
@@ -62,7 +62,7 @@ class Decoding:
 
     Raises:
         RemoteProtocolError: a coding is unknown or has no decoder here that can be bounded, or there are too many; the
-            message says what to do.
+            message has the remedy.
     """
 
     def __init__(self, codings: Sequence[str], limits: Limits = Limits()) -> None:
@@ -166,7 +166,7 @@ class _Frames:
 
 
 class _Deflate:
-    """Decodes zlib's format, which the standard means, or bare deflate, which many servers send."""
+    """Decodes zlib's format or bare deflate, whichever the body has."""
 
     errors: tuple[type[Exception], ...] = (zlib.error,)
 

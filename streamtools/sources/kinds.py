@@ -127,8 +127,7 @@ def wrapped_by(stream: Any) -> Any | None:
 
 
 def response_of(stream: Any) -> Any | None:
-    """Returns the response to read bytes from: `stream` itself, or that of an SDK's stream which nobody has begun to
-    read."""
+    """Returns the response to read bytes from: `stream` itself, or that of an SDK's unread stream."""
     if _gives_bytes(stream):
         return stream
     if not is_untouched(stream):
@@ -144,7 +143,7 @@ def is_untouched(stream: Any) -> bool:
     """Returns whether a stream is an SDK's own, so that the bytes below it may be read in its place."""
     # A stream that somebody has wrapped, or whose type or iterator is patched, is iterated: its wrapper counts chunks,
     # and ends its span after the last one. Read below it, the span would never end. A wrapper cannot be asked whether
-    # it is one (proxies lie about their class), so it is the code that is asked in which folder it was written.
+    # it is one (proxies lie about their class), so its code is looked at: in which folder was it written?
     kind = type(stream)
     root = kind.__module__.partition(".")[0]
     if root not in _SDKS:
@@ -157,7 +156,7 @@ def is_untouched(stream: Any) -> bool:
 
 
 def foreign_iterator_of(stream: Any) -> Any | None:
-    """Returns the generator that somebody has put into an SDK's stream, or that a subclass of its type makes."""
+    """Returns the generator inside an SDK's stream, if somebody else has put it there or a subclass has made it."""
     # The SDKs leave the generator inside to the garbage collector when their stream is closed. One that an
     # instrumentation put there makes its record when it ends.
     held = getattr(stream, "_iterator", None)
@@ -168,7 +167,7 @@ def foreign_iterator_of(stream: Any) -> Any | None:
 
 
 def _is_of(home: str, code: Any) -> bool:
-    """Returns whether a function or a generator is written below the folder `home`; nothing at all is, too."""
+    """Returns whether a function or a generator is written below the folder `home`; True for None."""
     if code is None:
         return True
     found = code.__code__ if type(code) is FunctionType else getattr(code, "ag_code", getattr(code, "gi_code", None))
@@ -222,7 +221,7 @@ def _is_blocking(response: Any) -> bool:
 
 
 def codings_of(response: Any) -> tuple[str, ...]:
-    """Returns the codings that a response declares for its body, in the order in which they were applied."""
+    """Returns the declared codings of a response's body, in the order of their application."""
     headers = getattr(response, "headers", None)
     if not isinstance(headers, Mapping):
         return ()
@@ -270,7 +269,7 @@ def as_item(item: Any, chunks: Callable[[], LangChainChunks] = langchain_chunks)
     LangChain's chunks are converted by what `chunks` returns, which knows those before.
 
     Raises:
-        TypeError: the item is none of these; the message says which items a stream may yield.
+        TypeError: the item is none of these; the message lists the items that a stream may yield.
     """
     if isinstance(item, (bytes, str, Mapping)):
         return item

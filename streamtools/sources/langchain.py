@@ -53,8 +53,8 @@ class LangChainChunks:
         metadata: Mapping[str, Any] = getattr(chunk, "response_metadata", None) or {}
         choice: dict[str, Any] = {"index": 0, "delta": _delta(chunk)}
         self._has_calls = self._has_calls or bool(chunk.tool_call_chunks)
-        # `chunk_position="last"` is LangChain's own end and says nothing about the model's: only the provider's finish
-        # reason completes the turn.
+        # `chunk_position="last"` is LangChain's own end, and not the model's: only the provider's finish reason
+        # completes the turn.
         if finish := self._finish(metadata):
             choice["finish_reason"] = finish
         payload: dict[str, Any] = {"object": "chat.completion.chunk", "choices": [choice]}

@@ -79,7 +79,7 @@ class Source:
         self._is_at_line_start = True
 
     async def items(self) -> AsyncIterator[Any]:
-        """Begins to read; what comes is for `as_item`. Call it in the task that iterates."""
+        """Begins to read; returns the items, for `as_item`. Call it in the task that iterates."""
         self._begun = True
         stream = self._stream
         # What a stream is good for is looked at again, now that it is read: somebody may have begun a response that was
@@ -129,8 +129,8 @@ class Source:
         return text
 
     def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
-        """Returns an iterator of what comes about the calls of a response after its end; None if nothing can come: only
-        a connection goes on."""
+        """Returns an iterator of later payloads about the calls of a response that has ended; None unless a connection
+        goes on."""
         return None if self._of_connection is None else self._of_connection.later()
 
     async def aclose(self, error: BaseException | None = None) -> bool:
@@ -231,7 +231,7 @@ def open_source(stream: Any, limits: Limits = Limits()) -> Source:
     """Returns a source for `stream`; nothing is read yet.
 
     Raises:
-        TypeError: this cannot be streamed; the message says what to pass instead.
+        TypeError: this cannot be streamed; the message names what to pass instead.
     """
     return Source(stream, limits, _check(stream))
 
@@ -324,8 +324,8 @@ def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
     within ``max_waiting_bytes``. A reader that is cancelled while it waits cancels the connection's read with it, so
     read every response to its end if the connection is an async generator.
 
-    A connection that is read by `recv` has one such object, which `pipeline(connection)` shares, and its socket stays
-    open: leaving the block or closing this object ends the splitting alone.
+    A connection with `recv` has one such object, which `pipeline(connection)` shares, and its socket stays open:
+    leaving the block or closing this object ends the splitting alone.
 
     Args:
         stream: anything that `pipeline` takes; the connection of OpenAI's SDK and the session of Google's, too.

@@ -50,7 +50,7 @@ class Events(Protocol):
         ...
 
     def as_item(self, item: Any, /) -> Item | None:
-        """Returns bytes, text or a payload; None for an item that says nothing."""
+        """Returns bytes, text or a payload; None for an item without content."""
 
     async def aclose(self, error: BaseException | None = None, /) -> object:
         """Ends the reading."""
@@ -234,8 +234,8 @@ class ResponseSource:
         raise StopAsyncIteration
 
     async def later(self) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yields the payloads that come about the calls of the response after it has ended, until the connection is
-        over. Events of other responses that come meanwhile wait for their readers."""
+        """Yields the payloads about the calls of the response that follow its end, until the connection is over.
+        Meanwhile the events of other responses wait for their readers."""
         self._closed = False
         try:
             while not self._connection.is_over:
@@ -261,7 +261,7 @@ class ResponseSource:
         return not self._closed
 
     async def aclose(self) -> None:
-        """Drops the rest of the response, also what comes of it later. The connection stays open."""
+        """Drops the rest of the response, later payloads about it included. The connection stays open."""
         self._closed = True
         self._connection._charge(-sum(size for _, size in self._items))
         self._items.clear()
@@ -313,7 +313,7 @@ class NextResponse:
         return await anext(self._response)
 
     def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
-        """Returns an iterator of what comes about the calls of the response that has ended; None if none has."""
+        """Returns an iterator of later payloads about the calls of the response that has ended; None if none has."""
         return None if self._response is None else self._response.later()
 
     async def aclose(self) -> None:

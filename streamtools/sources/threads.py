@@ -211,9 +211,8 @@ class _Thread:
 
     async def stop(self, function: Callable[[], Any]) -> Any:
         """Calls `function` in the thread as its last act. If this is cancelled, nobody hears of its end."""
-        # Python cannot interrupt a thread. A reader that leaves while the stream is silent waits for the item that is
-        # being read, or until the pump's grace is over; then the thread is given up, and closes the stream as soon as
-        # it can.
+        # Python cannot interrupt a thread. A reader that leaves a silent stream waits for the next item, or until the
+        # pump's grace is over; then the thread is given up, and closes the stream as soon as it can.
         global _given_up
         try:
             return await self.run(function, is_last=True)

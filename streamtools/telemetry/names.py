@@ -56,7 +56,7 @@ class Names:
     """A profile of names for spans and attributes. The defaults are the GenAI semantic conventions v1.41."""
 
     schema_url: str | None = "https://opentelemetry.io/schemas/1.41.0"
-    """The conventions that the instrumentation scope says it follows."""
+    """The conventions that the instrumentation scope names."""
 
     run_span: str = "invoke_agent"
     """The agent's name follows it, where it has one."""
@@ -203,7 +203,7 @@ GENAI_0_1 = replace(
     schema_url=None,  # the address of its schema was another one in each version that was read
     usage={count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()},
 )
-"""The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, of those that are
+"""The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, where they are
 written here."""
 
 PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "genai-0.1": GENAI_0_1})
@@ -242,7 +242,7 @@ def fitted(text: str, most: int) -> str:
 
 def fitted_json(value: Any, most: int) -> str:
     """Returns a value as JSON of at most `most` characters, and of the whole value if that fits. Else texts in it end
-    in `MARK`, and lists and objects leave items out and say so."""
+    in `MARK`, and lists and objects have it in the place of items."""
     written = _json(value)
     if len(written) <= most:
         return written
@@ -467,7 +467,7 @@ _PARTS: Mapping[str, str] = {count: facts.part_of for count, facts in COUNTS.ite
 
 
 def checked_prices(prices: Prices | None) -> Prices | None:
-    """Returns the prices.
+    """Checks the prices, and returns them.
 
     Raises:
         ValueError: a price is not for a count of `Usage`.

@@ -294,7 +294,7 @@ class _Detachable(SpanProcessor):
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """The settings that exporters take theirs from."""
+    """The settings of `configure` that exporters use."""
 
     path: Path
     endpoint: str | None
@@ -325,7 +325,7 @@ _EXPORTERS: dict[str, tuple[Callable[[_Settings], SpanExporter], Callable[[SpanE
 
 
 def _adder(provider: trace.TracerProvider | None) -> Callable[[SpanProcessor], None] | None:
-    """Returns the method that adds to the provider that the application set; None if it set none."""
+    """Returns the method by which the application's provider takes a processor; None if no provider is set."""
     if provider is None or isinstance(provider, trace.ProxyTracerProvider):
         return None
     add: Callable[[SpanProcessor], None] | None = getattr(provider, "add_span_processor", None)

@@ -162,7 +162,7 @@ class Tracing:
         return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
 
     def see_parts(self, parts: Callable[[], tuple[Part, ...]]) -> None:
-        """Takes the way to the response as a whole."""
+        """Keeps a function that returns the whole response."""
         self._parts = parts
 
     def on_event(self, event: Event) -> None:
@@ -218,7 +218,7 @@ class Tracing:
 
     @contextmanager
     def around_tool(self, call_id: str) -> Iterator[None]:
-        """Makes the call's span current, so that spans which the tool's body makes become its children.
+        """Makes the call's span current, so that spans of the tool's body become its children.
 
         Enter and leave it in the tool's own task or thread, after `ToolStarted`.
         """
@@ -311,8 +311,8 @@ class Tracing:
                 found |= self._writer.chat_content(self._response_parts(step), calls, step.end)
                 if step.start.request is not None:
                     found |= self._writer.request_content(step.start.request)
-            # ERROR for a stream that was truncated or failed. One that its consumer left, or that was cancelled from
-            # outside, keeps its status unset, with the usage that was seen until then.
+            # ERROR for a stream that was truncated or failed. One that its consumer left, or somebody cancelled, keeps
+            # its status unset, with the usage so far.
             if STEP_OUTCOMES[outcome].is_error:
                 self._describe_stream(span, step, last.time)
             span.set_attributes(found)
@@ -455,7 +455,7 @@ class AttributeWriter:
     # -- a chat --
 
     def chat_start(self, step: StepStart, stream: StreamStart | None, conversation_id: str | None) -> Attributes:
-        """Returns the attributes of a response at its beginning; `stream` is None if nothing came of it."""
+        """Returns the attributes of a response at its beginning; `stream` is None if it never began."""
         names = self.names
         found: Attributes = {**self._identity(step), **names.chat_constants}
         found[names.seq_first] = step.seq if stream is None else stream.seq
@@ -603,7 +603,7 @@ class AttributeWriter:
         return found
 
     def tool_lost(self, end: StepEnd) -> Attributes:
-        """Returns the attributes of a call whose observation never came."""
+        """Returns the attributes of a call without an observation."""
         names = self.names
         return {names.call_outcome: "unknown", names.error_type: OTHER, names.seq_last: end.seq}
 
@@ -693,7 +693,7 @@ def _json(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanBuilder:
-    """Starts, names and links spans, by all that was chosen for them."""
+    """Starts, names and links spans, in one profile of names."""
 
     tracer: Tracer
     names: Names
@@ -795,7 +795,7 @@ class OpenStep:
     text_size: int = 0
     offset_ns: int = field(default_factory=_epoch_offset_ns)
     run: OpenRun | None = None
-    """The run that it is a part of, if that was entered."""
+    """The run of the step, if it was entered."""
 
     @property
     def began(self) -> float:
@@ -835,7 +835,7 @@ class OpenToolSpan:
 
 
 class CallSpans:
-    """Draws calls; `chat` returns the span of the response that they came with."""
+    """Draws calls; `chat` returns the span of their response."""
 
     def __init__(
         self, builder: SpanBuilder, chat: Callable[[OpenStep], Span | None], logger: logging.Logger | None
@@ -846,7 +846,7 @@ class CallSpans:
         self._logger = logger
 
     def call_start(self, step: OpenStep, event: ToolCallStart) -> None:
-        """Takes the announcement of a call."""
+        """Notes a call that was announced."""
         # The provider runs a server call itself. Nothing shows when it started or how it ended, so a span would have to
         # invent that; the chat span counts these calls.
         if event.kind == "server":
@@ -855,7 +855,7 @@ class CallSpans:
             step.calls[event.call_id] = OpenToolSpan(event)
 
     def call_known(self, step: OpenStep, event: ToolCallEnd | ToolCallValidated) -> None:
-        """Takes a call whose text is whole, or valid."""
+        """Keeps a call whose text is whole, or valid."""
         known = step.calls.get(event.call_id)
         if known is not None:
             known.call, known.ready_at = event.call, event.time

@@ -432,7 +432,7 @@ async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> No
 
 
 def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
-    """Returns a `begin` that never ends, and the event that it sets when it is awaited."""
+    """Returns a `begin` that never ends, and the event that is set when it is awaited."""
     begins = anyio.Event()
 
     async def begin() -> float:
@@ -472,7 +472,7 @@ async def a_deadline_ends_the_work(bench: Bench) -> None:
 
 
 async def cancellation_reaches_the_work(bench: Bench) -> None:
-    """Checks that a caller that stops waiting stops the work."""
+    """Checks that the work stops when its caller stops waiting."""
     async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
         await bench.reported.wait()
         scope.cancel()
@@ -524,7 +524,7 @@ async def closing_ends_what_runs(bench: Bench) -> None:
 
 
 async def closing_starts_nothing_that_waits(bench: Bench) -> None:
-    """Checks that a call that has not begun has not run, and is reported so."""
+    """Checks that a call without a begin has not run, and is reported so."""
     begins, begin = _waiting()
     ended = await _closed(bench, bench.call("mark", path=str(bench.path)), begin, begins)
     expect(isinstance(ended, ToolNotStarted), "a call that waits at closing should be ToolNotStarted", type(ended))

@@ -38,8 +38,8 @@ def feed_every_way(
     Args:
         make_decoder: makes a fresh decoder for each way.
         data: the bytes to feed.
-        trailing: bytes that follow `data` and that must change nothing of what `data` alone gave before it was
-            finished. They are fed apart from it, and in one piece with it.
+        trailing: bytes after `data`, which must change nothing of the output of `data` alone before `finish`. They are
+            fed apart from it, and in one piece with it.
         max_splits: how many places to cut at; in longer data they are spread evenly. Each costs a whole decoding.
 
     Returns:
@@ -57,8 +57,7 @@ def feed_every_way(
         again, rest = _feed(make_decoder(), chunks)
         if (got := _comparable([*again, *rest])) != whole:
             raise AssertionError(f"{how}: expected {whole!r}, got {got!r}")
-    # Apart, trailing bytes come after everything was said; joined, they are in the hands of the decoder with the last
-    # ones.
+    # Apart, trailing bytes come after the end; joined, the decoder has them together with the last ones.
     if trailing:
         start = _comparable(fed)
         for how, chunks in (("trailing bytes apart", [data, trailing]), ("trailing bytes joined", [data + trailing])):
@@ -160,7 +159,7 @@ class ScriptedSource:
 
 
 class FakeTool:
-    """A tool whose schema is real and whose results are yours. Its arguments are validated as always.
+    """A tool with a real schema and results of yours. Its arguments are validated as always.
 
         fake = FakeTool(get_weather, results=["rain", ConnectionError()])
         async with pipeline(stream, tools=[fake.tool]) as events: ...

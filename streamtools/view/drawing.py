@@ -1,8 +1,8 @@
 """Draws a picture from a run's events, one by one, or watches the run as an observer that does so.
 
-In go events in the order in which they were emitted, each with the time at which it was seen or without; a `Picture`
-grows. Drawing takes constant time per event and never raises because of an event's content. A `Watch` draws while the
-run goes on: its `on_event` takes some microseconds and never waits, and it may be read from another thread.
+In go events in their order, each with the time of being seen or without; a `Picture` grows. Drawing takes constant time
+per event and never raises because of an event's content. A `Watch` draws while the run goes on: its `on_event` takes
+some microseconds and never waits, and it may be read from another thread.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class Drawing:
         self.content = content
         self._origin: float | None = None
         self._now = 0.0
-        # Deltas carry no times. Those that come without one wait for the next event that has a time, and are placed
-        # evenly between the two.
+        # Deltas carry no times. Without one they wait for the next event with a time, and are placed evenly between the
+        # two.
         self._late: list[tuple[StreamPiece, Event, str]] = []
         self._run: RunHead | None = None
         self._steps: dict[int, StepLane] = {}  # those of the current run
@@ -120,7 +120,7 @@ class Drawing:
         self._asked: dict[int, Span] = {}  # call -> the approval that it waits for
 
     def feed(self, event: Event, at: float | None = None) -> None:
-        """Draws an event. `at` is the time at which it was seen, on `time.monotonic`, for deltas, which have none."""
+        """Draws an event. `at` is the time of being seen, on `time.monotonic`, for deltas, which have none."""
         if not self.picture.admits():
             return
         if isinstance(event, CausedEvent):
@@ -150,7 +150,7 @@ class Drawing:
             self._place_late(self._now, before)
 
     def _place_late(self, until: float, since: float | None = None) -> None:
-        """Places the deltas that came between two events, at even distances."""
+        """Places the deltas between two events, at even distances."""
         since = self._now if since is None else since
         late, self._late = self._late, []
         for number, (piece, event, text) in enumerate(late, 1):
@@ -208,8 +208,8 @@ class Drawing:
     # -- boundaries --
 
     def _boundary(self, event: CausedEvent) -> None:
-        # The method of an event finds or makes the lane that the event is about, writes down when it happened, and
-        # returns the lane, so that the event's mark and the arrows from its causes can be placed.
+        # The method of an event finds or makes the event's lane, writes down when it happened, and returns the lane, so
+        # that the event's mark and the arrows from its causes can be placed.
         method = _DRAWS.get(type(event))
         lane: Lane = self._step(event.step) if method is None else method(self, event)
         causes = tuple(self._marks[seq] for seq in event.causes if seq in self._marks)
@@ -221,8 +221,8 @@ class Drawing:
 
     def _point(self, event: CausedEvent, lane: Lane, causes: tuple[int, ...]) -> None:
         """Draws the arrows to a lane from the others that led to this event."""
-        # Calls and answers have causes that a reader asks for. An arrow inside one lane says nothing; that from a step
-        # to its call does, once: where the call is announced.
+        # Calls and answers have causes that a reader asks for. An arrow inside one lane shows nothing new; that from a
+        # step to its call does, once: where the call is announced.
         if not isinstance(lane, CallLane) and not isinstance(event, StepStart):
             return
         own = {lane.ref} if isinstance(event, ToolCallStart) else {lane.ref, f"s{self._step(event.step).id}"}
@@ -450,7 +450,7 @@ class Watch:
     Args:
         title: the headline; by default the run's id.
         content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
-        max_events: events that are kept; the page says how many were left out.
+        max_events: events that are kept; the page shows how many were left out.
         max_chars: characters of all texts that are kept.
     """
 

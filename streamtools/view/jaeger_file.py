@@ -81,7 +81,7 @@ class _Span:
 
     @property
     def index(self) -> int:
-        """The call's position among those of its step; -1 for a span of no call."""
+        """The call's position among those of its step; -1 for a span without a call."""
         # `int` would take digits of any script, and any number of them.
         last = (self.text(NAMES.call_key) or "").rpartition(".")[2]
         return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1

@@ -1,8 +1,8 @@
-"""Shows a run as one HTML file that needs nothing else, or as a page that grows while the run goes on.
+"""Shows a run as one self-contained HTML file, or as a page that grows while the run goes on.
 
 **A file.** In go a picture, a watch or events; out comes a document, which loads nothing. Model output, tool names and
-results are never markup in it. `draw_recordings` makes a picture of recordings, in which every delta stands at the
-moment at which its chunk came.
+results are never markup in it. `draw_recordings` makes a picture of recordings, where every delta has the moment of its
+chunk.
 
 **A live page**, by an ASGI application. In go requests; out come the page, and server-sent events, each with the lanes
 that have changed since the one before. The run neither waits for a reader nor keeps anything for it.
@@ -80,7 +80,7 @@ def document(data: dict[str, Any], *, live: str | None) -> str:
         "data": _json({**data, "live": live, "words": _words()}),
     }
     page = _asset(("page.html",))
-    # Data is last, so that no placeholder which a model wrote is replaced.
+    # Data is last, so that a model's text cannot have a placeholder replaced.
     for name, text in parts.items():
         page = page.replace(f"__{name}__", text, 1)
     return page
@@ -107,7 +107,7 @@ def _in_order(whole: str | None) -> Iterator[tuple[str, CountFacts]]:
 
 
 def _json(data: dict[str, Any]) -> str:
-    """Returns JSON that cannot end the script element which it stands in."""
+    """Returns JSON that cannot end its script element."""
     # The parser of HTML looks for `</script` in a script's text, and treats `<!--` in its own way: no `<` may stand in
     # it. Inside a JSON string, where alone it occurs, the escape has the same meaning.
     try:
@@ -223,7 +223,7 @@ class LiveView:
         if self.readers >= READERS:
             await _answer(send, 503, b"too many readers", _PLAIN)
             return
-        # The stream itself learns of a reader that has gone only when it sends, and a run that is quiet sends nothing.
+        # The stream itself learns of a lost reader only when it sends, and a quiet run sends nothing.
         self.readers += 1
         try:
             async with anyio.create_task_group() as tasks:

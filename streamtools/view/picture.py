@@ -135,7 +135,7 @@ class CallLane(Lane):
     after: int | None = None
     """The piece of text or reasoning before it in the stream, by `StreamPiece.id`."""
     arguments: str | None = None
-    """The arguments, where they did not come as growth."""
+    """The arguments, where they are not in the growth."""
     result: str | None = None
     result_type: str | None = None
     facts: list[tuple[str, str]] = field(default_factory=list)
@@ -442,7 +442,7 @@ def waits_before(call: CallLane, stream_end: float | None, now: float) -> list[S
     since = max((moment for moment in moments if moment is not None), default=None)
     if since is None:
         return []
-    # First for the turn's end, then for a place: of what came in between, the events say nothing.
+    # First for the turn's end, then for a place: the events do not show what was in between.
     found = []
     if stream_end is not None and stream_end - since >= SHORTEST_S:
         found.append(Span(reason=WAITS["turn_end"].words, start=since, end=stream_end))

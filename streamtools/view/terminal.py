@@ -52,6 +52,9 @@ LEAST_BAR, MOST_BAR = 16, 80
 A_SECOND = 8  # pictures
 
 
+# -- the observer ------------------------------------------------------------------------------------------------------
+
+
 class TerminalView:
     """An observer that shows a run in the terminal. Use it as a context manager around the run.
 
@@ -137,6 +140,9 @@ def show(picture: Picture, console: Console | None = None) -> None:
     for step in picture.steps:
         console.print(_Step(picture, step, texts))
     console.print(_sums(picture))
+
+
+# -- one step ----------------------------------------------------------------------------------------------------------
 
 
 class _Texts:
@@ -291,6 +297,9 @@ class _Step:
         for mark, colour in cells:
             drawn.append(mark, style=colour)
         return drawn
+
+
+# -- columns and words -------------------------------------------------------------------------------------------------
 
 
 class _Columns:
