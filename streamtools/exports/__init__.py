@@ -1,7 +1,7 @@
 """Exports tools as the providers' requests want them, with the way back for the model's arguments.
 
-`export` computes a provider's shape from the tool's own schema, which stays as it is. What comes back from the model
-goes through `Exported.decode` before it is validated against that schema.
+`export` computes a provider's shape from the tool's own schema, which stays as it is. The model's arguments go through
+`Exported.decode` before they are validated against that schema.
 
     >>> from streamtools import tool
     >>> @tool(effect="pure")

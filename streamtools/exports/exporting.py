@@ -1,10 +1,8 @@
 """Exports one tool, or the type of an answer, for one wire, with the way back for the model's arguments.
 
-`export` gives a tool's entry in a request, `export_output` the request's part of structured output. `schema` makes a
-tool's definition, from which the entry for any wire can be made.
-
-`table`, `output_table` and `keyword_table` compare the wires in Markdown. They read the tables that the exports use, so
-that they cannot be out of date.
+`export` returns a tool's entry in a request, `export_all` those of all its tools, `export_output` the fields that ask
+for structured output. `schema` makes a tool's definition, from which the entry for any wire can be made. `diff`
+compares two exports; `table`, `output_table` and `keyword_table` compare the wires, in Markdown.
 """
 
 from __future__ import annotations
@@ -23,18 +21,18 @@ from typing_extensions import is_typeddict
 from ..content import RequestHints
 from ..errors import ExportError, ToolDefinitionError
 from ..schema.bounds import counts, schema_problem
-from ..schema.dialects import COLUMNS, KEYWORDS, Action, Dialect
+from ..schema.dialects import COLUMNS, KEYWORDS, Action
 from ..schema.names import PLAIN_NAMES
 from ..schema.translation.document import pointer
 from ..schema.translation.plan import Inverse
-from ..schema.translation.translate import Made, canonical, make
+from ..schema.translation.translate import canonical, make
 from ..stages.output import ExportedOutput, answer_reader
 from ..tools import AnyTools, Exported, Tool
 from ..tools import tool as as_tool
 from ..tools.entries import STRICT, Constraints, EntryOptions, find, payload_of, tool_formats, translated
 from ..tools.typed import docstring_of
 from ..wires import Wire, known
-from ..wires.tool_format import RequestLimits, StrictForm, StructuredOutput, ToolFormat
+from ..wires.tool_format import RequestLimits, StructuredOutput, ToolFormat
 
 __all__ = [
     "Change",
@@ -75,8 +73,8 @@ def export(
             travel as a list of entries, a value of no declared type as JSON text, and what may be left out as null
             where the provider wants every property required; `Exported.decode` turns each back. Gemini and Cohere are
             told by a field of the request: see ``Exports.request``.
-        inline_refs: for ``mcp``: put definitions in their references' places, since some hosts resolve none. What
-            contains itself stays a reference, which `Exported.losses` tells.
+        inline_refs: for ``mcp``: put definitions in their references' places, since some hosts resolve none. A
+            definition that contains itself stays a reference, and `Exported.losses` lists it.
         constraints: ``description`` moves bounds into the descriptions, at every depth, for wires that would keep
             them as they were written.
         hints: in place of the tool's own.
@@ -93,7 +91,7 @@ def export(
 
 def _check_strict(strict: bool) -> None:
     if not isinstance(strict, bool):
-        raise ExportError(f"strict must be True or False, not {strict!r}; export_all also takes 'where_possible'")
+        raise ExportError(f"strict: expected True or False, got {strict!r}; export_all also takes 'where_possible'")
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
@@ -114,19 +112,21 @@ def tool_of(given: Any) -> Tool[..., Any]:
 
 
 def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
-    """Returns the payload alone, for a tool that needs no way back: as `Tool.to`, for functions, too.
+    """Returns the payload alone, as `Tool.to` does, of a tool or function whose arguments need no decoding.
 
     Raises:
-        ExportError: it does, or the wire cannot carry the tool.
+        ExportError: the arguments need decoding, or the wire cannot carry the tool.
         ToolDefinitionError: this is no tool, and none can be made of it.
     """
     return payload_of(tool_of(tool), wire, EntryOptions(strict=strict))
 
 
 def parts(one: Exported) -> dict[str, Any]:
-    """Returns the parts of an export under the same names for every wire, to compare them: ``name``, ``description``,
-    ``parameters``, ``output``, ``strict``, ``grammar``, ``title``, ``annotations``; what a payload does not say is not
-    among them."""
+    """Returns the parts of an export under the same names for every wire, to compare them.
+
+    The names are ``name``, ``description``, ``parameters``, ``output``, ``strict``, ``grammar``, ``title`` and
+    ``annotations``; those that a payload does not contain are left out.
+    """
     format, _ = find(one.wire, False)
     forms = (form for form in (format.freeform, format.function) if form is not None)
     entry = one.payload if format.namespace is None else format.namespace.entry_in(one.payload)
@@ -161,7 +161,7 @@ def exported(tool: Tool[..., Any], format: ToolFormat, options: EntryOptions) ->
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool's name, text and schemas, and each provider's shape of them. Made by `schema`."""
+    """Describes a tool, and writes it in each provider's shape. Made by `schema`."""
 
     tool: Tool[..., Any]
 
@@ -181,7 +181,7 @@ class ToolDefinition:
         return canonical(self.tool.schema, self.tool.name)
 
     def to_json_schema(self) -> dict[str, Any]:
-        """Returns ``name``, ``description``, ``parameters``, and ``output`` if the tool says what it returns."""
+        """Returns ``name``, ``description``, ``parameters``, and ``output`` if the tool declares its results."""
         made = {"name": self.name, "description": self.description, "parameters": self.parameters}
         output = self.tool.output_schema
         return made if output is None else {**made, "output": dict(output)}
@@ -189,12 +189,14 @@ class ToolDefinition:
     def to(
         self, wire: Wire | str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
     ) -> dict[str, Any]:
-        """Returns the payload for a wire alone; the arguments are those of `export`. ``constraints="description"`` is
-        worth its tokens where models read bounds rather than keep to them: Anthropic's.
+        """Returns the payload for a wire alone; the arguments are those of `export`.
+
+        ``constraints="description"`` is worth its tokens where models read bounds rather than keep to them, as
+        Anthropic's do.
 
         Raises:
-            ExportError: the payload alone does not do, since what the model sends has to be turned back (strict ones
-                mostly need that): then use `export_all`. Otherwise as for `export`.
+            ExportError: the payload alone is not enough, since the model's arguments have to be decoded (those of a
+                strict form mostly have to): then use `export_all`. Otherwise as for `export`.
         """
         _check_strict(strict)
         options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
@@ -218,31 +220,32 @@ def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinitio
 
 
 def _returned(model: Any) -> Callable[..., Any]:
-    """Returns a function of a model that gives the instance back."""
+    """Returns a function that takes an instance of a model, and returns it."""
 
     def returned(value: Any) -> Any:
         return value
 
+    # Set by hand: an annotation `value: model` would be the text "model", which names nothing in this module.
     returned.__annotations__ = {"value": model, "return": None}
     return returned
 
 
 # -- the wires compared, in Markdown -----------------------------------------------------------------------------------
 
+# The tables read the rows that the exports use, so that the pages written with them cannot be out of date.
 
 _WORDS = {
     Action.KEEP: "kept",
     Action.DROP: "dropped",
     Action.NOTE: "in the description",
-    Action.REWRITE: "said otherwise",
+    Action.REWRITE: "rewritten",
     Action.INLINE: "inlined",
     Action.REFUSE: "refused",
 }
 
 
 def table() -> str:
-    """Returns each wire's place of the schema and of strictness, the names that it takes, and what else it
-    tells."""
+    """Returns a table of the wires: where each has the schema and strictness, and which names it accepts."""
     head = ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
     rows = [
         (
@@ -259,8 +262,10 @@ def table() -> str:
 
 
 def output_table() -> str:
-    """Returns the field in which each wire's request asks for an answer by a schema, and whether the model may be told
-    the schema without being held to it."""
+    """Returns a table of the fields that ask for an answer by a schema, wire by wire.
+
+    A last column says whether the model may be shown the schema without being held to it.
+    """
     rows = [
         (f"`{wire.name}`", wire.structured.strict.said_at, "no" if wire.structured.loose is None else "yes")
         for wire in known()
@@ -270,7 +275,7 @@ def output_table() -> str:
 
 
 def keyword_table() -> str:
-    """Returns the action for each keyword of JSON Schema in each dialect."""
+    """Returns a table of the action for each keyword of JSON Schema in each dialect."""
     head = ("Keyword", *(f"`{column}`" for column in COLUMNS))
     rows = [
         (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS[row[column]] for column in COLUMNS))
@@ -300,20 +305,29 @@ def export_output(
         kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema. It has to be an object.
         wire: the wire that the request goes to, or its name.
         strict: the provider holds the model to the schema, whose parts may then travel in another form, as a tool's
-            do; see `export`. False only tells the model, which OpenAI and Mistral allow; all others hold it to any
-            schema.
+            do; see `export`. False only shows the schema to the model, which OpenAI and Mistral allow; all others hold
+            it to any schema.
         name: the schema's name, for providers that want one; by default the type's, or the schema's title.
 
     Raises:
         ExportError: the wire is unknown or has no structured output, or cannot carry this schema; the message names the
             place.
         ToolDefinitionError: no schema can be made of the type.
-        SchemaError: the schema is none, or exceeds a limit.
+        SchemaError: the schema is not a schema, or exceeds a limit.
     """
     found, form = _form(wire)
     reader = answer_reader(kind)
-    called = PLAIN_NAMES.fitted(name or _name(kind))
-    made = _held(reader.schema, called, form.strict) if strict else _advisory(reader.schema, called, found, form)
+    called = PLAIN_NAMES.fitted(name or _title(kind))
+    dialect = form.strict.dialect if strict else form.loose
+    if dialect is None:
+        raise ExportError(f"{found} holds the model to every schema of an answer; leave out strict=False")
+    try:
+        made = make(reader.schema, called, dialect)
+    except ExportError as error:
+        raise ExportError(f"{found} cannot express the schema of the answer: {error}") from error
+    # The bounds are those of the schema that is sent: a rewrite may have added properties and levels to it.
+    if strict and (problem := schema_problem(made.schema, form.strict.bounds)) is not None:
+        raise ExportError(f"the schema of the answer {called!r}: {problem}")
     return ExportedOutput(
         reader=reader,
         wire=found,
@@ -331,59 +345,36 @@ def _form(wire: Wire | str) -> tuple[str, StructuredOutput]:
     forms = {one.name: one.structured for one in known()}
     form = wire.structured if isinstance(wire, Wire) else forms.get(name)
     if form is None:
-        why = "has no structured output" if name in forms or isinstance(wire, Wire) else "is no wire that is known"
+        why = "has no structured output" if name in forms or isinstance(wire, Wire) else "is not a known wire"
         able = ", ".join(name for name, form in forms.items() if form is not None)
         raise ExportError(f"{name!r} {why}; these ask for an answer by a schema: {able}")
     return name, form
 
 
-def _name(kind: type[Any] | Mapping[str, Any]) -> str:
-    named = kind.get("title") if isinstance(kind, Mapping) else getattr(kind, "__name__", None)
-    return named if isinstance(named, str) and named else "answer"
-
-
-def _held(schema: dict[str, Any], name: str, form: StrictForm) -> Made:
-    made = _made(schema, name, form.dialect)
-    if (problem := schema_problem(made.schema, form.bounds)) is not None:
-        raise ExportError(f"the schema of the answer {name!r}: {problem}")
-    return made
-
-
-def _advisory(schema: dict[str, Any], name: str, wire: str, form: StructuredOutput) -> Made:
-    if form.loose is None:
-        raise ExportError(f"{wire} holds the model to every schema of an answer; leave out strict=False")
-    return _made(schema, name, form.loose)
-
-
-def _made(schema: dict[str, Any], name: str, dialect: Dialect) -> Made:
-    try:
-        return make(schema, name, dialect)
-    except ExportError as error:
-        raise ExportError(f"the schema of the answer cannot be said: {error}") from error
+def _title(kind: type[Any] | Mapping[str, Any]) -> str:
+    title = kind.get("title") if isinstance(kind, Mapping) else getattr(kind, "__name__", None)
+    return title if isinstance(title, str) and title else "answer"
 
 
 # -- the tools of one request ----------------------------------------------------------------------------------------
 
-# Exports the tools of one request together, within the limits of a request, and compares two exports.
-#
-# Input: the tools and a target. Output: `Exports`, in the order given, computed once for the same tools.
-#
-# `diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with
-# `streamtools.exports.parts`, one tool as two providers read it.
+# Names, budgets and, for some providers, strictness are matters of the request as a whole, so tools are added one after
+# the other: the first to come keeps its name, and spends what is left of a budget. The order is the caller's, since a
+# provider's prompt cache wants the same bytes from request to request.
 
 Strictness = Literal["where_possible"] | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exports(Sequence[Exported]):
-    """The tools of one request, exported: a sequence for ``pipeline(..., tools=exports)``, with what the request needs.
+    """Holds the exported tools of one request: a sequence for ``pipeline(..., tools=exports)``, with its `request`.
 
     It is kept for the next request with the same tools, so do not change the payloads of its items; `payloads` and
-    `request` are yours to extend, and `copy` gives payloads to do with as you like.
+    `request` are yours to extend, and `copy` returns payloads to do with as you like.
     """
 
     wire: str
-    """The name that they were exported by."""
+    """The name of the wire's format."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """The reason, by the tool's name, for each one that could not be strict where that was possible for others."""
     _items: tuple[Exported, ...] = field(repr=False)
@@ -397,23 +388,28 @@ class Exports(Sequence[Exported]):
         for one in self._items:
             payload = dict(one.payload)
             hints = one.tool.hints
-            if hints is None or hints.entry is None or payload not in payloads:  # a toolset has one entry for all
+            # All tools of an Anthropic toolset have the same entry, ``computer_toolset_20260801``, which is sent once.
+            if hints is None or hints.entry is None or payload not in payloads:
                 payloads.append(payload)
         return payloads if self._format.namespace is None else self._format.namespace.joined(payloads)
 
     @property
     def request(self) -> dict[str, Any]:
-        """All that the request says about its tools, by its field: ``client.chat(..., **exports.request)``. Gemini's
-        declarations are wrapped, Bedrock's are in ``toolConfig``, and what makes Gemini and Cohere strict is there."""
+        """The request's fields that concern its tools: ``client.chat(..., **exports.request)``.
+
+        Gemini's declarations are wrapped, Bedrock's are in ``toolConfig``, and the fields that make Gemini and Cohere
+        strict are among them.
+        """
         return self._format.request(self.payloads, any(one.strict for one in self._items))
 
     @property
     def losses(self) -> dict[str, tuple[str, ...]]:
-        """The parts of each schema that the wire cannot say, by the tool's name; tools without losses are left out."""
+        """The parts of each schema that the wire cannot express, by the tool's name; tools without losses are left
+        out."""
         return {one.tool.name: one.losses for one in self._items if one.losses}
 
     def copy(self) -> list[dict[str, Any]]:
-        """Returns the payloads, copied through and through."""
+        """Returns the payloads as deep copies."""
         return copy.deepcopy(self.payloads)
 
     @overload
@@ -441,17 +437,18 @@ def export_all(
     Args:
         tools: made by `streamtools.tool`, or functions to make tools of.
         wire: see `export`.
-        strict: True for all, or ``where_possible``: as many as can be, in the order given; `Exports.fallbacks` tells
-            why not the others. Where strictness is a matter of the whole request (Cohere, Gemini), it is all or none.
-        limits: what the endpoint takes of one request; by default what the provider documents.
+        strict: True for all, or ``where_possible``: as many as can be, in the order given; `Exports.fallbacks` has the
+            reasons of the others. Where strictness is a matter of the whole request (Cohere, Gemini), it is all or
+            none.
+        limits: the endpoint's limits for one request; by default those that the provider documents.
 
     Raises:
         ExportError: a tool cannot be carried, two have one name, or the limits are exceeded.
-        ToolDefinitionError: something is no tool, and none can be made of it.
-        TypeError: these are no tools to go through.
+        ToolDefinitionError: something is not a tool, and none can be made of it.
+        TypeError: `tools` cannot be iterated over.
     """
     if not isinstance(strict, bool) and strict != "where_possible":
-        raise ExportError(f"strict must be True, False or 'where_possible', not {strict!r}")
+        raise ExportError(f"strict: expected True, False or 'where_possible', got {strict!r}")
     if isinstance(tools, (str, Tool, Exported)) or not isinstance(tools, Iterable):
         what = type(tools).__name__
         raise TypeError(f"export_all() takes a list of tools, not a single {what}; write export_all([...], {wire!r})")
@@ -459,7 +456,9 @@ def export_all(
     return _export_all(made, wire, strict, limits)
 
 
-@lru_cache(maxsize=16)  # the sets of tools that an application uses at a time; they are kept alive by it
+# Tools and wires are keys by their identity. 16 is more sets of tools than an application uses at a time; the cache
+# keeps them alive.
+@lru_cache(maxsize=16)
 def _export_all(
     tools: tuple[Tool[..., Any], ...], wire: Wire | str, strict: Strictness, limits: RequestLimits | None
 ) -> Exports:
@@ -468,11 +467,13 @@ def _export_all(
         find(wire, True)  # raises where there is no strict form
     limits = limits or format.limits
     if limits.tools is not None and len(tools) > limits.tools:
-        raise ExportError(f"{format.name} takes {limits.tools} tools in a request, not {len(tools)}")
+        raise ExportError(f"{format.name}: expected at most {limits.tools} tools in a request, got {len(tools)}")
     batch = _Batch(format, limits)
     if strict != "where_possible" or asked:
         batch.add_all(tools, strict=asked)
     elif format.strict is not None and format.strict.whole_request:
+        # Cohere's `strict_tools` and Gemini's mode `VALIDATED` are fields of the request: one tool that cannot be
+        # strict keeps all others from it.
         batch = _all_or_none(tools, format, limits)
     else:
         batch.add_where_possible(tools)
@@ -480,7 +481,7 @@ def _export_all(
 
 
 def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: RequestLimits) -> _Batch:
-    """Returns a strict batch if all tools can be strict, since the request is strict or is not."""
+    """Returns a strict batch if all tools can be strict, else one in which none is."""
     batch = _Batch(format, limits)
     batch.add_where_possible(tools)
     if batch.fallbacks:
@@ -493,7 +494,7 @@ def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: Re
 
 
 class _Batch:
-    """A request's tools, one after the other."""
+    """Exports a request's tools one after the other, and counts what they use of its limits."""
 
     def __init__(self, format: ToolFormat, limits: RequestLimits) -> None:
         self.format = format
@@ -508,6 +509,8 @@ class _Batch:
         one = exported(tool, self.format, EntryOptions(strict=strict))
         if tool.name in self.names.values():
             raise ExportError(f"two tools are called {tool.name!r}; pass tool(..., name='...') to one of them")
+        # A changed name ends in a hash. So two are alike only if six digits of their hashes are, which a longer hash
+        # mends; or if a tool is called by the changed name of another, which can get no other name and is refused.
         if one.name in self.names:
             rule = self.format.names
             assert rule is not None, "only a rule changes names"
@@ -536,7 +539,7 @@ class _Batch:
         """Counts a strict tool.
 
         Raises:
-            ExportError: it is too much; nothing has been counted then.
+            ExportError: the tool exceeds a limit.
         """
         groups = self.format.namespace
         schema: Any = one.payload if groups is None else groups.entry_in(one.payload)
@@ -547,13 +550,14 @@ class _Batch:
         found = counts(schema)
         counted = ("optional_properties", "unions", "properties")
         more = {"strict_tools": 1, **{what: found[what] for what in counted}}
+        # All limits come first: `add_where_possible` goes on after a refusal, with nothing of this tool counted.
         for what, count in more.items():
             limit = getattr(self.limits, what)
             if limit is not None and self.used[what] + count > limit:
                 words = what.replace("_", " ")
                 raise ExportError(
-                    f"tool {one.tool.name!r}: {self.format.name} takes {limit} {words} in the strict tools of a "
-                    f"request; with this one it would be {self.used[what] + count}"
+                    f"tool {one.tool.name!r}: {self.format.name}: expected at most {limit} {words} in the strict tools "
+                    f"of a request, got {self.used[what] + count} with this one"
                 )
         for what, count in more.items():
             self.used[what] += count
@@ -568,7 +572,7 @@ MAX_SHOWN = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference."""
+    """Describes one difference between two JSON values; ``str`` of it is a line for people."""
 
     path: str
     """JSON pointer of the place; ``""`` is the whole."""
@@ -590,8 +594,9 @@ class Change:
 def diff(before: Any, after: Any) -> list[Change]:
     """Returns the differences between two JSON values, in the order of the first; linear in their sizes.
 
-    Objects are compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets
-    of their members, other lists by position.
+    The values may be a schema and the one it was yesterday, or the `parts` of one tool on two wires. Objects are
+    compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets of their
+    members, other lists by position.
     """
     return list(_changes(before, after, ""))
 
@@ -601,7 +606,7 @@ def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
         yield from _of_objects(before, after, path)
     elif isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         yield from _of_lists(before, after, path)
-    elif type(before) is not type(after) or before != after:
+    elif type(before) is not type(after) or before != after:  # 1, 1.0 and True are equal in Python, and not in a schema
         yield Change(path=path, kind="changed", before=before, after=after)
 
 
@@ -619,6 +624,7 @@ def _of_objects(before: Mapping[str, Any], after: Mapping[str, Any], path: str) 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Change]:
     if not any(isinstance(value, (Mapping, list, tuple)) for value in (*before, *after)):
+        # The order of `required`, `enum` and `type` means nothing in JSON Schema.
         olds, news = ({(type(value), value): None for value in values} for values in (before, after))
         for key in olds:
             if key not in news:
@@ -638,10 +644,11 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
 
 
 def _both_shown(before: Any, after: Any) -> tuple[str, str]:
-    """Returns two values; of long ones the part around their first difference, which may stand behind the cut."""
+    """Returns two values as text; of long ones the part that has their first difference."""
     old, new = _text(before), _text(after)
     if max(len(old), len(new)) <= MAX_SHOWN:
         return old, new
+    # Descriptions often differ at their ends only: two excerpts of their beginnings would read alike.
     same = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     start = max(0, same - MAX_SHOWN // 4)
     return _excerpt(old, start), _excerpt(new, start)

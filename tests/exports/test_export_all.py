@@ -92,9 +92,9 @@ def test_a_single_tool_where_a_list_belongs_is_refused_with_what_to_write(given:
 
 @pytest.mark.parametrize("strict", ["maybe", "True", 1, None, []])
 def test_a_strictness_that_there_is_not_is_refused(strict: Any) -> None:
-    with pytest.raises(ExportError, match="strict must be True, False or 'where_possible', not "):
+    with pytest.raises(ExportError, match="strict: expected True, False or 'where_possible', got "):
         export_all([a_tool("a")], CHAT, strict=strict)
-    with pytest.raises(ExportError, match="strict must be True or False, not "):
+    with pytest.raises(ExportError, match="strict: expected True or False, got "):
         export(a_tool("a"), CHAT, strict=strict)
 
 
@@ -149,7 +149,7 @@ def test_anthropics_budgets_are_kept(tools: list[Tool], limit: str) -> None:
 
 
 def test_openai_takes_128_tools() -> None:
-    with pytest.raises(ExportError, match="takes 128 tools in a request, not 129"):
+    with pytest.raises(ExportError, match="expected at most 128 tools in a request, got 129"):
         export_all([a_tool(f"t{number}") for number in range(129)], CHAT)
 
 

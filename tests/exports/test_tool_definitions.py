@@ -104,7 +104,7 @@ def test_no_payload_is_given_alone_that_needs_a_way_back() -> None:
         assert "use exported = export_all(tools, 'openai.chat_completions', strict=True), send" in str(refused.value)
     with pytest.raises(ExportError, match="the arguments have to travel in another form"):
         schema(add).to("openai.responses", strict=True, constraints="description")
-    with pytest.raises(ExportError, match="strict must be True or False, not 'where_possible'"):
+    with pytest.raises(ExportError, match="strict: expected True or False, got 'where_possible'"):
         schema(add).to("openai.chat_completions", strict="where_possible")  # type: ignore[arg-type]  # that is the point
 
 
