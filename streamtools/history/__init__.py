@@ -1,5 +1,4 @@
-"""Reads, checks and repairs histories, and converts them for another provider. `Turn.messages` gives the part to
-append.
+"""Checks and repairs histories, and converts them for another provider. `Turn.messages` returns the part to append.
 
     lint(messages, target)                         the reasons for which the provider would refuse, in its own words
     repair(messages, target)                       the same history, made acceptable; the same object if it is already

@@ -40,10 +40,9 @@ __all__ = [
     "shown",
     "stand_ins",
     "valid_ids",
+    "wire_named",
     "with_valid_ids",
 ]
-
-__all__ += ["wire_named"]
 
 _MAX_DEPTH = 8
 """The depth to which an SDK's objects may be nested in a message: the source of an image in a result in a message is at
@@ -52,20 +51,20 @@ _MAX_SHOWN = 80  # characters
 
 
 class Messages:
-    """A list of native messages, read.
+    """Reads a list of native messages as entries, and keeps both.
 
     Args:
         given: the messages. SDK objects are read by their ``model_dump``, and stay what they are.
         wire: the wire of the messages.
 
     Raises:
-        TypeError: `given` is no list.
+        TypeError: `given` is not a list.
     """
 
     def __init__(self, given: Sequence[Any], wire: Wire) -> None:
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
             hint = "; pass its list of messages" if isinstance(given, Mapping) else ""
-            raise TypeError(f"a history is a list of messages, not {type(given).__name__}{hint}")
+            raise TypeError(f"messages: expected a list of messages, got {type(given).__name__}{hint}")
         self.given = given
         self.wire = wire
         self.plain: list[Any] = [plain_of(message, wire.rules) for message in given]
@@ -79,7 +78,7 @@ class Messages:
 
     @property
     def mixed(self) -> set[tuple[int, int]]:
-        """The messages that hold results and other content, where the wire wants them apart."""
+        """The messages that have both results and other content, where the wire wants them apart."""
         if not self.wire.rules.results_apart:
             return set()
         kinds = {origin: {isinstance(entry, Returned) for entry in group} for origin, group in self.members.items()}
@@ -87,27 +86,27 @@ class Messages:
 
     @property
     def unread(self) -> list[int]:
-        """The places of items that are no message of this wire."""
+        """The places of items that are not messages of this wire."""
         covered = {place for entry in self.entries if entry.origin for place in range(*entry.origin)}
         return [place for place in range(len(self.plain)) if place not in covered]
 
 
 def refuse_another_wires(read: Messages) -> None:
-    """Refuses a history that reads as empty on its own wire, but not on another: repairing or converting it would leave
-    nothing.
+    """Refuses a history that seems to be of another wire than the caller said.
 
     Raises:
         ExportError: the history seems to be of another wire, which the message names.
     """
+    # Only where nothing of it reads on its own wire: repairing or converting it would leave nothing, without an error.
     if not read.plain or any(not is_empty(entry) for entry in read.entries):
         return
     for other in known():
-        if other.name != read.wire.name and any(_says_something(entry) for entry in other.read(read.plain)):
+        if other.name != read.wire.name and any(_has_content(entry) for entry in other.read(read.plain)):
             raise ExportError(f"none of these is a message of {read.wire.name}; they look like those of {other.name}")
 
 
-def _says_something(entry: Entry) -> bool:
-    """Returns whether an entry holds a text or a call, which messages of a wrong wire would not seem to hold."""
+def _has_content(entry: Entry) -> bool:
+    """Returns whether an entry has a text or a call, which messages of a wrong wire seem to lack."""
     if isinstance(entry, Prompt):
         return any(isinstance(block, Text) and block.text for block in entry.blocks)
     return isinstance(entry, Said) and any(part.kind == "call" or part.text for part in entry.answer.parts)
@@ -121,6 +120,7 @@ def mended(messages: list[Any], rules: HistoryRules) -> list[Any]:
     after = rules.mend(plain)
     if after is plain:
         return messages
+    # Back from dicts to the caller's own objects: a prompt cache keeps matching what does not change.
     originals = {id(dumped): given for dumped, given in zip(plain, messages, strict=True)}
     return [originals.get(id(message), message) for message in after]
 
@@ -141,7 +141,7 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
 
 
 def are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Returns whether two lists hold the same objects."""
+    """Returns whether two lists have the very same objects as items."""
     return len(ones) == len(others) and all(one is other for one, other in zip(ones, others, strict=True))
 
 
@@ -151,7 +151,7 @@ def shown(name: str) -> str:
 
 
 def is_empty(entry: Entry) -> bool:
-    """Returns whether an entry holds nothing at all."""
+    """Returns whether an entry has no content at all."""
     if isinstance(entry, Prompt):
         return not entry.blocks
     return not entry.answer.parts if isinstance(entry, Said) else not entry.results
@@ -165,14 +165,17 @@ def role_of(message: Any, rules: HistoryRules) -> str | None:
 
 
 def plain_of(message: Any, rules: HistoryRules) -> Any:
-    """Returns a message as a dict of plain values, also where only its content is made of an SDK's objects; the same
-    object if it is one already. A message that cannot become a dict stays what it is, or becomes None."""
+    """Returns a message as a dict of plain values; the same object if it is one already.
+
+    A message that cannot become a dict stays what it is, or becomes None.
+    """
     return _plain(message, 0, (rules.role_key, "type"))
 
 
 def _plain(value: Any, depth: int, kinds: tuple[str, ...]) -> Any:
     if value is None or isinstance(value, (str, bytes, int, float)) or depth > _MAX_DEPTH:
         return value
+    # Programs also put an SDK's objects into the content of a dict: each level may be one or the other.
     if isinstance(value, Mapping):
         changed = {key: new for key, item in value.items() if (new := _plain(item, depth + 1, kinds)) is not item}
         return {**value, **changed} if changed or not isinstance(value, dict) else value
@@ -188,14 +191,14 @@ def _dumped(value: Any, kinds: tuple[str, ...]) -> Any:
     if not callable(dump):
         return value
     try:
+        # As the SDK would send it: by the wire's names, without the nulls of fields that nobody set.
         return _with_kinds(dump(mode="json", by_alias=True, exclude_unset=True), value, kinds)
-    except Exception:  # the caller's object: whatever its dump raises, it is then no message
+    except Exception:  # the caller's object: whatever its dump raises, it is then not a message
         return None
 
 
 def _with_kinds(dumped: Any, value: Any, kinds: tuple[str, ...]) -> Any:
-    """Adds the fields that tell the kind of each object to a dump, also where nobody set them: some SDKs have them as
-    defaults."""
+    """Adds role and type to the dump of each object where they are defaults that nobody set, as in some SDKs."""
     if isinstance(dumped, dict):
         unset = {key: kind for key in kinds if key not in dumped and isinstance(kind := getattr(value, key, None), str)}
         return unset | {key: _with_kinds(item, getattr(value, str(key), None), kinds) for key, item in dumped.items()}
@@ -204,28 +207,18 @@ def _with_kinds(dumped: Any, value: Any, kinds: tuple[str, ...]) -> Any:
     return dumped
 
 
-# -- calls and their results -----------------------------------------------------------------------------------------
-
-# Pairs the calls of a history with their results, and gives each call a form in which it may stand there.
-#
-# A call needs an id that the provider takes, an object for arguments, and a result. Histories are paired before they
-# are linted or repaired.
-#
-# Theory of operation of the pairing. Entries are walked once. A result belongs to a call of the latest answer, by id;
-# if no call there has it, to the oldest open call with the id; a result without an id, to the first open call of the
-# latest answer with its name. Ids need not be unique: a provider that counts its calls anew in each turn gives the
-# same ids again, and then the latest turn is meant (can1357/oh-my-pi#2055). A result that belongs to no call is a
-# stray.
+# -- the form of a call in a history: its result, its arguments, its id ------------------------------------------------
 
 _OUTCOMES: Mapping[str, Outcome] = {"truncated": "truncated", "invalid": "invalid", "ready": "skipped"}
 """The outcome that a call without an observation would have had, by its status."""
-# Problems of calls whose text came whole; with any other problem, the kept text may be a part that looks like a whole.
+# Problems of calls whose text is whole; with any other problem, the kept text may be a part that looks like a whole.
 _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
 def given(call_id: str, value: Any, tool_name: str = "") -> Observation:
-    """Returns the observation of a call that somebody else ran, from its result: text, a `ToolResult`, or a value that
-    is written as JSON. An `Observation` is returned as it is.
+    """Returns the observation of a call that somebody else ran, made of its result.
+
+    The result is text, a `ToolResult`, or a value to be written as JSON. An `Observation` is returned as it is.
 
     Raises:
         TypeError: the value cannot be written as JSON.
@@ -249,8 +242,7 @@ def _text(value: Any) -> str:
 
 
 def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult:
-    """Returns a call's result for the model on a wire: that of its observation, or without one, that the call did not
-    run."""
+    """Returns a call's result for the model on a wire; without an observation, that the call did not run."""
     given = seen.result if seen else None
     return CallResult(
         call_id=call.call_id,
@@ -266,21 +258,22 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
     """Returns a call's arguments for the next request: always a JSON object, as text and as value.
 
     Arguments that are an object stay verbatim; those that were only normalised are written anew; those that were cut or
-    are no object become ``{}``.
+    are not an object become ``{}``.
     """
-    if call.kind == "custom":
+    if call.kind == "custom":  # raw text, which an API without such tools has as an argument of a function
         value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
         return to_json(value).decode(), value
     if call.arguments is not None:
+        # The model's own text where it may be: prompt caches match by bytes.
         return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
+    # Invalid arguments go back as the model wrote them, so that it sees what its error result is about.
     if call.problem in _WHOLE_TEXT and (found := object_of(call.arguments_text)) is not None:
         return found
     return "{}", {}
 
 
 def object_of(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Returns the object that a text is, or contains with no more than a wrapping around it, and its text; None if it
-    is none."""
+    """Returns the JSON object that a text contains, alone or in a wrapping, with its text; None if there is none."""
     found = arguments_of(text)
     if isinstance(found, str):
         return None
@@ -289,10 +282,8 @@ def object_of(text: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def with_valid_ids(answer: Answer, target: Wire | str) -> Answer:
-    """Returns `answer` with ids that `target` accepts; the same object if all are acceptable already.
-
-    An answer that goes back over its own wire keeps the ids that the provider gave, whatever they look like.
-    """
+    """Returns `answer` with ids that `target` accepts; the same object if all are acceptable already."""
+    # A provider accepts the ids that it gave itself, whatever its documented pattern says.
     given = {id_ for id_, call in answer.calls.items() if answer.own_wire and not call.call_id_synthesized}
     return renamed(answer, valid_ids(answer.calls, target, keep=given))
 
@@ -318,10 +309,9 @@ def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
 
 
 def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] = ()) -> dict[str, str]:
-    """Maps each id to its form at `target`: itself where it is valid or to be kept, else a name made of its hash.
-
-    The same id always gets the same name, so that the calls of an older turn keep theirs from request to request.
-    """
+    """Maps each id to its form at `target`: itself where it is valid or to be kept, else a name made of its hash."""
+    # A hash, so that the calls of an older turn keep their names from request to request, and with them the prompt's
+    # cache. Not the id's own beginning: cut to Mistral's nine characters, ids of Bedrock (`tooluse_bpe...`) are alike.
     rule = find(target).call_ids
     wanted = list(ids)
     found = {id_: id_ for id_ in wanted if id_ in keep or rule.takes(id_)}
@@ -337,16 +327,18 @@ def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] =
 
 
 def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[str]:
-    """Returns those of a history's `known` ids that may stand for a turn's `call_id`: the id itself, its replacement by
-    `valid_ids`, and the replacements of the same id where it stands there repeatedly.
+    """Returns those of a history's `known` ids that may stand for a turn's `call_id`, its own replacement last.
 
-    Where a name was taken, `valid_ids` used the next attempt's: so the last of the known names is the id's own.
+    They are the id itself, its replacement by `valid_ids`, and the replacements of the same id where it stands there
+    repeatedly.
     """
     rule, names = find(target).call_ids, CallNames()
     found = [call_id] if call_id in known else []
     is_first = True
     while True:
+        # `read` renames the second call of an id before `valid_ids` sees it, so each of its names has to be tried.
         as_read, attempt = names.name(call_id), 0
+        # Where a name was in use, `valid_ids` took the next attempt's.
         while (name := rule.replacement(as_read, attempt)) in known:
             found.append(name)
             attempt += 1
@@ -360,7 +352,7 @@ def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """A result and the entry that it stands in."""
+    """Holds a result and the entry that has it."""
 
     result: CallResult
     source: Returned
@@ -368,18 +360,18 @@ class Given:
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """An answer of the model and the results of its calls."""
+    """Holds an answer of the model and the results of its calls."""
 
-    said: Said
+    reply: Said
     given: dict[str, Given] = field(default_factory=dict)
-    """The results that are there, by id of the call."""
+    """The results that the history has, by id of the call."""
     live: bool = False
-    """True if nothing follows, and calls are open: they may still be running."""
+    """True if the exchange is the last and has open calls: they may still be running."""
 
     @property
     def calls(self) -> list[ToolCall]:
         """The calls that need a result, in call order."""
-        return self.said.answer.our_calls
+        return self.reply.answer.our_calls
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -389,7 +381,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stray:
-    """A result that answers no call."""
+    """Holds a result that answers no call."""
 
     result: CallResult
     source: Returned
@@ -399,14 +391,14 @@ class Stray:
 
 @dataclass(slots=True, eq=False)
 class Paired:
-    """A history whose results stand with their calls."""
+    """Holds a history whose results stand with their calls."""
 
     steps: list[Prompt | Exchange]
     strays: list[Stray]
 
 
 def pair(entries: Iterable[Entry], rules: HistoryRules) -> Paired:
-    """Gives each result to its call. Empty entries are left out. Costs time linear in the history."""
+    """Gives each result to its call, and leaves empty entries out. Costs time linear in the history."""
     pairing = _Pairing(rules)
     for entry in entries:
         if is_empty(entry):
@@ -414,10 +406,10 @@ def pair(entries: Iterable[Entry], rules: HistoryRules) -> Paired:
         if isinstance(entry, Prompt):
             pairing.steps.append(entry)
         elif isinstance(entry, Said):
-            pairing.say(entry)
+            pairing.add_reply(entry)
         else:
             for result in entry.results:
-                pairing.give(result, entry)
+                pairing.add_result(result, entry)
     last = pairing.steps[-1] if pairing.steps else None
     if isinstance(last, Exchange):
         last.live = bool(last.open_calls)
@@ -425,20 +417,24 @@ def pair(entries: Iterable[Entry], rules: HistoryRules) -> Paired:
 
 
 class _Pairing:
+    """Walks the entries once: `add_reply` opens the calls of an answer, `add_result` finds the call of a result."""
+
     def __init__(self, rules: HistoryRules) -> None:
         self.steps: list[Prompt | Exchange] = []
         self.strays: list[Stray] = []
         self._ids_optional = rules.call_ids_optional
         self._latest: Exchange | None = None
-        self._open: dict[_Key, deque[str]] = {}  # calls of the latest answer, under all that a result may say of them
+        # Calls of the latest answer, under each description that a result may have of them: no result looks through
+        # all calls, so that a history of thousands costs linear time.
+        self._open: dict[_Key, deque[str]] = {}
         self._earlier: dict[str, deque[tuple[Exchange, str]]] = defaultdict(deque)
         self._answered: set[str] = set()
 
-    def say(self, said: Said) -> None:
+    def add_reply(self, reply: Said) -> None:
         if self._latest is not None:
             for call in self._latest.open_calls:
                 self._earlier[id_as_read(call.call_id)].append((self._latest, call.call_id))
-        self._latest = Exchange(said)
+        self._latest = Exchange(reply)
         self.steps.append(self._latest)
         self._open = defaultdict(deque)
         for call in self._latest.calls:
@@ -448,7 +444,7 @@ class _Pairing:
             for key in (*(known if own else unknown), ("any", "", ""), ("any", "", call.name)):
                 self._open[key].append(call.call_id)
 
-    def give(self, result: CallResult, source: Returned) -> None:
+    def add_result(self, result: CallResult, source: Returned) -> None:
         found = self._call_of(result)
         if found is None:
             is_duplicate = bool(result.call_id) and result.call_id in self._answered
@@ -460,12 +456,17 @@ class _Pairing:
 
     def _call_of(self, result: CallResult) -> tuple[Exchange, str] | None:
         name = result.name or ""
+        # Gemini and Ollama may give no ids, and the oldest chat histories have functions by name alone: the first open
+        # call of that name is meant, preferably one that has no id either.
         if not result.call_id:
             return self._next("no id", "", name) or self._next("any", "", name) if name or self._ids_optional else None
+        # The latest answer before earlier ones: a provider that counts its calls anew in each turn gives the same ids
+        # again, and then the latest turn is meant (can1357/oh-my-pi#2055).
         if found := self._next("id", result.call_id, name) or self._next("id", result.call_id, ""):
             return found
         if waiting := self._earlier.get(result.call_id):
             return waiting.popleft()
+        # The id may be one that somebody made up for a call without one.
         return self._next("no id", "", name) if self._ids_optional else None
 
     def _next(self, *key: str) -> tuple[Exchange, str] | None:
@@ -479,4 +480,5 @@ class _Pairing:
 
 
 _Key: TypeAlias = tuple[str, str, str]
-"""A result's description of its call: the kind of its id (one, none, or any), the id, and the name, ``""`` for any."""
+"""A result's description of its call: the kind of its id (``id``, ``no id``, ``any``), the id, and the tool's name;
+``""`` stands for any."""

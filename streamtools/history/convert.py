@@ -17,13 +17,13 @@ __all__ = ["Converted", "convert"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """A history in the shape of another provider."""
+    """Holds a history in the shape of another provider, and lists what was lost."""
 
     messages: list[Any]
     """Native messages of the target."""
     system: str | None = None
-    """The system prompt, where the target takes it beside the messages; None where it is among them, or if there is
-    none."""
+    """The system prompt, where the target takes it apart from the messages; None where it is among them, or if there
+    is none."""
     losses: tuple[str, ...] = field(default=())
     """The parts that could not be converted, one line each, with their place in the source."""
 
@@ -39,17 +39,17 @@ def convert(
     last: bool = False,
     bad_arguments: BadArguments = "empty",
 ) -> Converted:
-    """Converts a history of `source` to one that `target` takes. Broken parts of it are repaired, as by `repair`.
+    """Converts a history of `source` to one that `target` accepts, and repairs its broken parts, as `repair` does.
 
     Texts, calls, results and media are converted. Reasoning, its signatures, and calls that a provider ran itself are
     left out, since no other provider takes them; so is content that the target has no place for: a placeholder stands
-    there, and `losses` lists it. Calls get other ids where the target does not take theirs, always the same ones.
+    there, and `losses` lists it. Calls get other ids where the target refuses theirs, always the same ones.
 
     Args:
         messages: native messages of `source`. They are not changed.
         source: the wire of the messages, or its name.
         target: the wire to convert to, or its name.
-        system: the system prompt, where `source` has it beside the messages.
+        system: the system prompt, where `source` has it apart from the messages.
         foreign: the messages come from another endpoint, though of the same wire (OpenAI's and Azure's, Gemini's and
             Vertex'): content that only the issuing endpoint takes back is left out.
         model: the target's model, where an endpoint has models that demand more than others (Bedrock).
@@ -57,24 +57,24 @@ def convert(
         bad_arguments: as in `repair`.
 
     Raises:
-        ExportError: no such wire; or no message is of `source`, and some are of another wire.
-        TypeError: `messages` is no list.
+        ExportError: there is no such wire; or no message is of `source`, and some are of another wire.
+        TypeError: `messages` is not a list.
     """
     reader, writer = wire_named(source), wire_named(target, model)
     prompts = [Prompt(role="system", blocks=(Text(system),))] if system else []
-    if reader.name == writer.name and not foreign:
+    if reader.name == writer.name and not foreign:  # to the same endpoint, so signatures are valid and ids stay
         repaired = repair(list(messages), target, model=model, last=last, bad_arguments=bad_arguments)
         return _with_system(repaired, prompts, system, writer)
     read = Messages(messages, reader)
     refuse_another_wires(read)
-    moving = _Moving(reader, writer)
-    moving.unread(read.unread)
-    entries = moving.without_system([*prompts, *moving.entries(read.entries)])
+    conversion = _Conversion(reader, writer)
+    conversion.unread(read.unread)
+    entries = conversion.without_system([*prompts, *conversion.entries(read.entries)])
     steps = HistorySettling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
     out = [message for step in steps for message in written(step, writer)]
     # A message written for one rule (a picture behind its results) may break another.
     out = repair(out, target, model=model, last=last)
-    return Converted(messages=out, system=moving.system, losses=moving.losses(out))
+    return Converted(messages=out, system=conversion.system, losses=conversion.losses(out))
 
 
 def _with_system(messages: list[Any], prompts: list[Prompt], system: str | None, wire: Wire) -> Converted:
@@ -83,8 +83,12 @@ def _with_system(messages: list[Any], prompts: list[Prompt], system: str | None,
     return Converted(messages=[*(message for prompt in prompts for message in written(prompt, wire)), *messages])
 
 
-class _Moving:
-    """Strips entries of everything that only their own wire understands, and notes the losses."""
+class _Conversion:
+    """Strips entries of everything that only their own wire understands, and notes the losses.
+
+    Signatures and encrypted reasoning are valid at the endpoint that issued them and nowhere else, Gemini's not even
+    at Vertex, so no part of them goes along.
+    """
 
     def __init__(self, source: Wire, target: Wire) -> None:
         self.system: str | None = None
@@ -95,9 +99,9 @@ class _Moving:
         self._media: list[tuple[int, Media]] = []
 
     def unread(self, places: Iterable[int]) -> None:
-        """Notes the places that hold no message."""
+        """Notes the items that are not messages of the source."""
         for place in places:
-            self._lose(place, f"no message that {self._source} knows")
+            self._lose(place, f"not a message that {self._source} knows")
 
     def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Returns the entries without anything that only their own provider understands."""
@@ -107,7 +111,7 @@ class _Moving:
                 if blocks := self._blocks(entry.blocks, place):
                     yield replace(entry, blocks=blocks, state=entry.state if self._is_same else None, flaws=())
             elif isinstance(entry, Said):
-                self._stays(entry, place)
+                self._note_left_out(entry, place)
                 yield replace(entry, answer=replace(entry.answer, own_wire=False), flaws=())
             else:
                 results = tuple(self._result(result, place) for result in entry.results)
@@ -120,7 +124,7 @@ class _Moving:
         for entry in entries:
             if self._target.rules.system == "apart" and isinstance(entry, Prompt) and entry.role == "system":
                 texts.append(text_of(entry.blocks))
-                if has_begun:
+                if has_begun:  # it told the model something at that point, and is now read as the beginning
                     self._lose(entry.origin[0] if entry.origin else -1, "a system prompt stands now before all else")
             else:
                 has_begun = True
@@ -128,7 +132,8 @@ class _Moving:
         self.system = "\n\n".join(texts) or None
 
     def losses(self, messages: list[Any]) -> tuple[str, ...]:
-        """Lists what the target's messages cannot express."""
+        """Lists the losses, one line each, in the order of the source."""
+        # Only the messages show which media the target had a place for: its renderer decides block by block.
         carried = set(_strings(messages)) if self._media else set()
         for place, media in self._media:
             if not {media.data, media.url} & carried:
@@ -136,19 +141,21 @@ class _Moving:
         lines = sorted(self._losses, key=lambda loss: loss[0])
         return tuple(dict.fromkeys(f"{self._name}[{place}]: {what}" if place >= 0 else what for place, what in lines))
 
-    def _stays(self, said: Said, place: int) -> None:
-        for part in said.answer.parts:
+    def _note_left_out(self, reply: Said, place: int) -> None:
+        # `own_wire=False` makes every renderer leave these out.
+        for part in reply.answer.parts:
             if part.kind == "reasoning":
                 self._lose(place, "reasoning")
             elif part.kind == "provider":
-                self._lose(place, f"what only {self._source} understands")
-        for call in said.answer.calls.values():
+                self._lose(place, f"content that only {self._source} understands")
+        for call in reply.answer.calls.values():
             if call.kind == "server":
                 self._lose(place, f"a call that the provider ran itself ({call.name!r})")
 
     def _result(self, result: CallResult, place: int) -> CallResult:
-        """Reduces a result to its text and blocks. Its error flag becomes a word, since not every wire has one."""
+        """Reduces a result to its text and blocks."""
         text, blocks = result.content, self._blocks(result.blocks, place)
+        # Chat Completions, Mistral, Cohere and Ollama have no flag for errors: only a word says it to the model.
         if result.is_error and not text.lower().startswith("error"):
             text, blocks = f"Error: {text}", (Text("Error:"), *blocks)
         has_media = any(isinstance(block, Media) for block in blocks)
@@ -162,11 +169,11 @@ class _Moving:
             elif isinstance(block, Text):
                 kept.append(Text(block.text))
             elif isinstance(block, Opaque):
-                self._lose(place, f"what only {self._source} understands")
+                self._lose(place, f"content that only {self._source} understands")
             elif block.data is not None or block.url is not None:
                 kept.append(replace(block, file_id=None, state=None))
                 self._media.append((place, block))
-            else:  # only an id that another endpoint gave
+            else:  # the id of a file that only the other endpoint stores
                 kept.append(Text(block.placeholder()))
                 self._lose(place, f"{block.placeholder()}, of which there is no more than the id of a file")
         return tuple(kept)

@@ -13,7 +13,7 @@ from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import Violation, ViolationCode
 from ..wires.transcript import Entry, Prompt, Said
 from .calls import Exchange, Given, Messages, Paired, is_empty, pair, role_of, shown, wire_named
-from .repair import is_system, takes_system
+from .repair import accepts_system, is_system
 
 __all__ = ["lint"]
 
@@ -28,8 +28,7 @@ def lint(
     tools: Sequence[Any] | None = None,
     last: bool = False,
 ) -> list[Violation]:
-    """Returns all reasons for which a provider would refuse these messages, in the messages' order; empty if there are
-    none.
+    """Returns all reasons for which a provider would refuse these messages, in the messages' order.
 
     `repair` removes them.
 
@@ -37,12 +36,12 @@ def lint(
         messages: native messages of `wire`, as they would be sent.
         wire: the wire, or its name.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
-        tools: the request's tools, if they are to be checked: some providers want tools declared whenever the
-            history uses any.
+        tools: the request's tools, to be checked too: some providers want tools declared whenever the history uses
+            any.
         last: also report calls without a result at the very end. Without it they count as still running.
 
     Raises:
-        ExportError: no such wire.
+        ExportError: there is no such wire.
     """
     read = Messages(messages, wire_named(wire, model))
     paired = pair(read.entries, read.wire.rules)
@@ -54,6 +53,7 @@ def lint(
 
 def _undeclared(paired: Paired, read: Messages) -> Iterator[Violation]:
     text = read.wire.rules.texts.get("missing_tools")
+    # Bedrock wants its `toolConfig` "when using toolUse and toolResult content blocks" (langgenius/dify#17545).
     if text is not None and any(isinstance(step, Exchange) and step.calls for step in paired.steps):
         message = "the history has calls, so the request has to declare tools, even if none is wanted now"
         yield Violation(code="missing_tools", path="tools", message=message, provider_text=text)
@@ -65,7 +65,7 @@ def _place(violation: Violation) -> int:
 
 
 class _Standing(NamedTuple):
-    """The position of an entry relative to the model's answers."""
+    """Locates an entry relative to the model's answers."""
 
     answers: int
     """Number of the model's answers up to the entry."""
@@ -74,6 +74,8 @@ class _Standing(NamedTuple):
 
 
 class _Lint:
+    """Finds the violations in one history, whose results were paired with their calls."""
+
     def __init__(self, read: Messages, paired: Paired, *, last: bool) -> None:
         self._read = read
         self._paired = paired
@@ -98,14 +100,14 @@ class _Lint:
     def violations(self) -> Iterator[Violation]:
         read = self._read
         for place in read.unread:
-            yield self._at(place, "not_a_message", "this is no message that the wire knows")
+            yield self._at(place, "not_a_message", "this is not a message that the wire knows")
         for entry in read.entries:
             yield from entry.flaws
-            if is_empty(entry) and not entry.flaws:
-                yield self._found("empty_message", entry, "the message says nothing")
+            if is_empty(entry) and not entry.flaws:  # its flaws say already what has been left out of it
+                yield self._found("empty_message", entry, "the message has no content")
         for step in self._paired.steps:
             if isinstance(step, Exchange):
-                yield from self._exchange(step)
+                yield from self._check_exchange(step)
         yield from self._strays()
         yield from self._sequence()
         yield from self._mixed()
@@ -115,45 +117,48 @@ class _Lint:
 
     # -- one answer and its results --
 
-    def _exchange(self, step: Exchange) -> Iterator[Violation]:
+    def _check_exchange(self, step: Exchange) -> Iterator[Violation]:
         late: list[tuple[ToolCall, Given]] = []
-        here: list[tuple[ToolCall, Given]] = []
+        timely: list[tuple[ToolCall, Given]] = []
         for number, call in enumerate(step.calls):
-            yield from self._call(step, number, call)
+            yield from self._check_call(step, number, call)
             given = step.given.get(call.call_id)
             if given is None:
                 continue
-            yield from self._given(call, given)
-            is_late = self._standing[given.source].answers != self._standing[step.said].answers
-            (late if is_late else here).append((call, given))
-        if not step.live or self._last:
+            yield from self._check_result(call, given)
+            # Pairing also finds a result behind a later answer; for the provider the call has none, and the result is
+            # an orphan: two violations, of which each is mended by moving the result.
+            is_late = self._standing[given.source].answers != self._standing[step.reply].answers
+            (late if is_late else timely).append((call, given))
+        if not step.live or self._last:  # calls at the very end may still be running
             missing = [*step.open_calls, *(call for call, _ in late)]
             if missing:
                 ids = ", ".join(shown(id_as_read(call.call_id)) for call in missing)
                 text = self._rules.unanswered_texts.get(missing[0].name)
                 message = f"no result before the model speaks again: {ids}"
-                yield self._found("unanswered_call", step.said, message, text=text)
+                yield self._found("unanswered_call", step.reply, message, text=text)
         for call, given in late:
             message = f"the result of {shown(id_as_read(call.call_id))} stands after a later answer of the model"
             yield self._found("orphan_result", given.source, message)
-        yield from self._together([given for _, given in here])
+        yield from self._check_together([given for _, given in timely])
 
-    def _call(self, step: Exchange, number: int, call: ToolCall) -> Iterator[Violation]:
+    def _check_call(self, step: Exchange, number: int, call: ToolCall) -> Iterator[Violation]:
         own, ids = id_as_read(call.call_id), self._read.wire.call_ids
+        # `read` renames the second call of an id, so that each has a key of its own.
         if own and own != call.call_id:
-            yield self._found("duplicate_id", step.said, f"another call has the id {shown(own)}", number)
+            yield self._found("duplicate_id", step.reply, f"another call has the id {shown(own)}", number)
         elif own and not ids.takes(own):
-            yield self._found("bad_id", step.said, f"the id {shown(own)} has to match {ids.pattern}", number)
+            yield self._found("bad_id", step.reply, f"the id {shown(own)} has to match {ids.pattern}", number)
         elif not own and not self._rules.call_ids_optional:
-            yield self._found("bad_id", step.said, "a call without an id", number)
+            yield self._found("bad_id", step.reply, "a call without an id", number)
         if not self._rules.takes_name(call):
             message = f"the tool name {shown(call.name)} has to match {self._rules.names.pattern}"
-            yield self._found("bad_name", step.said, message, number)
+            yield self._found("bad_name", step.reply, message, number)
         if call.status == "invalid":
-            message = f"the arguments of {shown(own)} are no JSON object"
-            yield self._found("arguments_not_object", step.said, message, number)
+            message = f"the arguments of {shown(own)} are not a JSON object"
+            yield self._found("arguments_not_object", step.reply, message, number)
 
-    def _given(self, call: ToolCall, given: Given) -> Iterator[Violation]:
+    def _check_result(self, call: ToolCall, given: Given) -> Iterator[Violation]:
         result, own = given.result, id_as_read(call.call_id)
         if result.call_id != own and (result.call_id or not self._rules.call_ids_optional):
             yield self._found("bad_id", given.source, f"a result without the id of its call, {shown(own)}")
@@ -161,16 +166,17 @@ class _Lint:
             message = f"the result is named {shown(result.name)}, its call {shown(call.name)}"
             yield self._found("bad_name", given.source, message)
 
-    def _together(self, results: list[Given]) -> Iterator[Violation]:
+    def _check_together(self, results: list[Given]) -> Iterator[Violation]:
         """Finds results that do not stand directly behind their answer, in the order of its calls."""
         behind = next((given for given in results if self._standing[given.source].after_prompt), None)
         if behind is not None:
-            message = "something was said to the model between its calls and their results"
+            message = "user content stands between the model's calls and their results"
             yield self._found("content_before_results", behind.source, message)
         ranks = [self._rank[id(given.result)] for given in results]
         wrong = next((results[at + 1] for at, (a, b) in enumerate(pairwise(ranks)) if a > b), None)
         if wrong is not None:
             yield self._found("results_out_of_order", wrong.source, "the results stand in another order than the calls")
+        # Gemini wants as many responses as calls in the next content, Anthropic all results in the next message.
         origins = {given.source.origin for given in results}
         if self._rules.results_in_one_message and len(origins) > 1:
             yield self._found("result_count", results[-1].source, "the results of one answer stand in several messages")
@@ -188,23 +194,25 @@ class _Lint:
         yield from self._system()
         steps = [step for step in self._paired.steps if not is_system(step)]
         if self._rules.first_user and steps and isinstance(steps[0], Exchange):
-            yield self._found("first_not_user", steps[0].said, "the first message has to be the user's")
+            yield self._found("first_not_user", steps[0].reply, "the first message has to be the user's")
+        # Mistral: "Unexpected role 'user' after role 'tool'" (BerriAI/litellm#6323).
         if self._rules.answer_before_user:
             for before, after in pairwise(steps):
                 if isinstance(before, Exchange) and before.calls and isinstance(after, Prompt):
                     yield self._found("role_order", after, "the user speaks after results, before the model does")
 
     def _system(self) -> Iterator[Violation]:
-        """Finds system prompts where the wire takes none."""
-        entries = [step.said if isinstance(step, Exchange) else step for step in self._paired.steps]
+        """Finds system prompts where the wire refuses them."""
+        entries = [step.reply if isinstance(step, Exchange) else step for step in self._paired.steps]
         for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
-            if is_system(entry) and not takes_system(self._rules, before, after):
+            if is_system(entry) and not accepts_system(self._rules, before, after):
                 text = self._rules.system_text or None
                 yield self._found("role_order", entry, "a system prompt may not stand here", text=text)
 
     def _mixed(self) -> Iterator[Violation]:
+        # Gemini takes a content of responses and text for one that the model wrote (pydantic/pydantic-ai#4210).
         for begin, _ in sorted(self._read.mixed):
-            yield self._at(begin, "mixed_results", "the message holds results, and other content beside them")
+            yield self._at(begin, "mixed_results", "the message has results, and other content with them")
 
     def _alternation(self) -> Iterator[Violation]:
         if self._rules.alternate:

@@ -1,14 +1,8 @@
-"""Repairs a history so that its provider takes it.
+"""Repairs a history so that its provider accepts it.
 
-Input: a provider's messages. Output: messages that it takes; the same list if nothing is wrong.
-
-Theory of operation. Paired steps are settled first: every call gets a valid id, an object for arguments, and one
-result, and nothing is left that rendering could not settle. A step that is right already stays unchanged.
-
-Settled steps then become native messages: those that they were read from where these are right, else new ones. A step
-is split into pieces: a prompt, the model's answer, results. A piece that is unchanged since it was read names its
-entry; any other has messages of its own. One message may hold several entries (results, and text behind them): it is
-kept if all of these entries still follow one another in the same order; otherwise each is written anew.
+Input: a provider's messages. Output: messages that it accepts; the same list if nothing is wrong. Theory of operation:
+`HistorySettling` gives every call a valid id, an object for arguments, and one result; `assembled` then makes messages
+of the steps, and takes those that the steps were read from wherever they are right.
 """
 
 from __future__ import annotations
@@ -44,7 +38,7 @@ from .calls import (
 
 __all__ = [
     "BadArguments", "HistorySettling", "Settled", "SettledResult", "Step", "as_one", "assembled", "is_system",
-    "joined", "repair", "takes_system", "written",
+    "joined", "repair", "accepts_system", "written",
 ]  # fmt: skip
 
 
@@ -60,12 +54,12 @@ def repair(
     last: bool = False,
     bad_arguments: BadArguments = "empty",
 ) -> list[Any]:
-    """Repairs messages so that the provider takes them; returns the same list if it does already.
+    """Repairs messages so that the provider accepts them; returns the same list if it does already.
 
     Every call gets its one result, right behind the answer and in call order: a result that stands later is moved
     there, a missing one says that the call was interrupted, and one that answers no call is dropped. Ids become unique
     and valid, for a call and its result alike; arguments become an object; empty messages are dropped, and so are items
-    that are no message of this wire. Content between calls and results goes behind the results. Messages that need no
+    that are not messages of this wire. Content between calls and results goes behind the results. Messages that need no
     repair stay the same objects, so that a provider's cache of the prompt still fits; and the same history is always
     repaired in the same way.
 
@@ -74,12 +68,12 @@ def repair(
         wire: the wire, or its name.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
         last: also answer calls without a result at the very end. Without it they count as still running.
-        bad_arguments: the replacement for arguments that are no JSON object: ``empty`` (``{}``), or ``wrap_raw``
+        bad_arguments: the replacement for arguments that are not a JSON object: ``empty`` (``{}``), or ``wrap_raw``
             (``{"INVALID_JSON": ...}``, which lets the model see what it wrote).
 
     Raises:
-        ExportError: no such wire; or no message is of it, and some are of another wire.
-        TypeError: `messages` is no list.
+        ExportError: there is no such wire; or no message is of it, and some are of another wire.
+        TypeError: `messages` is not a list.
     """
     found = wire_named(wire, model)
     settling = HistorySettling(found, last=last, bad_arguments=bad_arguments)
@@ -100,7 +94,7 @@ def _once(messages: list[Any], read: Messages, settling: HistorySettling) -> lis
     return messages if are_same(after, messages) else after
 
 
-# -- settling the steps ------------------------------------------------------------------------------------------------
+# -- the place of a system prompt --------------------------------------------------------------------------------------
 
 
 def is_system(step: object) -> bool:
@@ -108,15 +102,20 @@ def is_system(step: object) -> bool:
     return isinstance(step, Prompt) and step.role == "system"
 
 
-def takes_system(rules: HistoryRules, before: Prompt | Said | None, after: Prompt | Said | None) -> bool:
-    """Returns whether a system prompt may stand between these two; an answer stands for itself and its results. None is
-    the beginning, or the end."""
+def accepts_system(rules: HistoryRules, before: Prompt | Said | None, after: Prompt | Said | None) -> bool:
+    """Returns whether a system prompt may stand between these two; None is the beginning, or the end.
+
+    An answer includes its results.
+    """
     match rules.system_stands:
         case "anywhere":
             return True
         case "not_behind_answer":
+            # Mistral: "Unexpected role 'system' after role 'assistant'" (swarmauri/swarmauri-sdk#276).
             return not isinstance(before, Said)
         case "before_answer":
+            # Anthropic's `system` entries stand only where the model speaks next, behind the user or results, alone:
+            # https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
             return not isinstance(after, Prompt) and (
                 _ends_with_the_user(before)
                 if isinstance(before, Said)
@@ -131,12 +130,14 @@ def as_one(prompts: list[Prompt]) -> Prompt:
     return Prompt(role="system", blocks=tuple(block for prompt in prompts for block in prompt.blocks))
 
 
-def _ends_with_the_user(said: Said) -> bool:
-    """Returns whether an answer's results are the user's message, or it waits for the provider's own tools."""
-    last = said.answer.parts[-1] if said.answer.parts else None
-    call = said.answer.calls.get(last.call_id) if last is not None and last.call_id is not None else None
-    return bool(said.answer.our_calls) or (call is not None and call.kind == "server")
+def _ends_with_the_user(reply: Said) -> bool:
+    """Returns whether an answer ends with the user's turn: with results, or while the provider's own tools run."""
+    last = reply.answer.parts[-1] if reply.answer.parts else None
+    call = reply.answer.calls.get(last.call_id) if last is not None and last.call_id is not None else None
+    return bool(reply.answer.our_calls) or (call is not None and call.kind == "server")
 
+
+# -- settling the steps ------------------------------------------------------------------------------------------------
 
 BadArguments: TypeAlias = Literal["empty", "wrap_raw"]
 
@@ -146,23 +147,23 @@ _FILLER = "."
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SettledResult:
-    """A call's result, as it will stand in the history."""
+    """Holds a call's result as it will stand in the history."""
 
     result: CallResult
     source: Returned | None = None
-    """The entry that holds it unchanged; None if it has to be written."""
+    """The entry that has it unchanged; None if it has to be written."""
     given: CallResult | None = None
     """The result as it was read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
-    """An answer with its results, as it will stand in the history."""
+    """Holds an answer with its results as it will stand in the history."""
 
     answer: Answer
     """The answer without results: its `results` are empty."""
     source: Said | None
-    """The entry that holds it unchanged; None if it has to be written."""
+    """The entry that has it unchanged; None if it has to be written."""
     outcomes: tuple[SettledResult, ...] = ()
     """The results, in call order."""
 
@@ -185,49 +186,48 @@ class HistorySettling:
         self._bad_arguments = bad_arguments
 
     def settle(self, steps: Sequence[Prompt | Exchange]) -> list[Step]:
-        """Returns the steps, settled, in an order that the wire takes."""
+        """Returns the steps, settled, in an order that the wire accepts."""
         exchanges = [step for step in steps if isinstance(step, Exchange)]
         ids = self._ids(exchanges)
         settled = (self._exchange(step, ids) if isinstance(step, Exchange) else step for step in steps)
-        entries = (step for step in settled if isinstance(step, Prompt) or self._says(step))
+        entries = (step for step in settled if isinstance(step, Prompt) or self._has_content(step))
         return list(self._in_sequence(self._with_system_placed(entries)))
 
     def _ids(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
         """Maps each id to its replacement; a call without an id stays without where its own wire needs none."""
-        wanted = [(call.call_id, step.said.answer.own_wire) for step in exchanges for call in step.calls]
+        wanted = [(call.call_id, step.reply.answer.own_wire) for step in exchanges for call in step.calls]
+        # Gemini's and Ollama's calls may come without ids. Given one, a message would change that is right.
         optional = self._rules.call_ids_optional
         nameless = [id_ for id_, is_own in wanted if optional and is_own and not id_as_read(id_)]
         return valid_ids([id_ for id_, _ in wanted], self._wire, keep=nameless)
 
     def _exchange(self, step: Exchange, ids: Mapping[str, str]) -> Settled:
-        said = step.said
-        answer = self._with_objects(said.answer)
+        reply = step.reply
+        answer = self._with_objects(reply.answer)
         named = renamed(answer, ids)
-        if named is not answer:  # an id that the provider did not give still counts as one
+        if named is not answer:
+            # Gemini's renderer leaves out ids that are synthesized; one that replaces another has to be written.
             calls = {id_: replace(call, call_id_synthesized=not id_as_read(id_)) for id_, call in named.calls.items()}
             answer = replace(named, calls=calls)
-        is_kept = answer is said.answer and not said.flaws and all(map(self._is_named, step.calls))
-        return Settled(answer, said if is_kept else None, tuple(self._outcomes(step, ids)))
+        is_kept = answer is reply.answer and not reply.flaws and all(map(self._rules.takes_name, step.calls))
+        return Settled(answer, reply if is_kept else None, tuple(self._outcomes(step, ids)))
 
     def _outcomes(self, step: Exchange, ids: Mapping[str, str]) -> Iterator[SettledResult]:
         for call in step.calls:
             given, id_ = step.given.get(call.call_id), ids[call.call_id]
             if given is None:
-                if self._last or not step.live:
+                if self._last or not step.live:  # calls at the very end may still be running
                     result = CallResult(
                         call_id=id_, content=OUTCOMES["skipped"].to_model, is_error=True, name=call.name
                     )
                     yield SettledResult(result)
                 continue
             result = given.result
-            stays = id_ == call.call_id and not given.source.flaws and self._is_named(call)
+            stays = id_ == call.call_id and not given.source.flaws and self._rules.takes_name(call)
             own = id_as_read(id_)
             stays = stays and (result.call_id == own or (self._rules.call_ids_optional and not result.call_id))
             stays = stays and not (self._rules.result_names and result.name not in (None, call.name))
             yield SettledResult(replace(result, call_id=id_, name=call.name), given.source if stays else None, result)
-
-    def _is_named(self, call: ToolCall) -> bool:
-        return self._rules.takes_name(call)
 
     def _with_objects(self, answer: Answer) -> Answer:
         """Returns the answer with objects for all arguments; the same answer if it has them."""
@@ -251,17 +251,17 @@ class HistorySettling:
             value = {"INVALID_JSON": raw} if self._bad_arguments == "wrap_raw" else {}
         return to_json(value).decode(), value
 
-    def _says(self, step: Settled) -> bool:
-        """Returns whether anything is left of an answer if it has to be written."""
+    def _has_content(self, step: Settled) -> bool:
+        """Returns whether anything of an answer remains where it has to be written."""
         return step.source is not None or bool(self._wire.render(step.answer))
 
     def _with_system_placed(self, steps: Iterable[Step]) -> Iterator[Step]:
-        """Yields the steps, with system prompts where the wire takes them: behind the user's next message."""
+        """Yields the steps, with system prompts where the wire accepts them: behind the user's next message."""
         held: list[Prompt] = []
         before: Step | None = None
         waits = self._rules.system_stands == "before_answer"  # until the user's last message before the answer
         for step in steps:
-            if isinstance(step, Prompt) and is_system(step) and (held or waits or not self._takes_system(before)):
+            if isinstance(step, Prompt) and is_system(step) and (held or waits or not self._accepts_system(before)):
                 held.append(step)
                 continue
             if isinstance(step, Settled):
@@ -275,14 +275,14 @@ class HistorySettling:
     def _released(self, held: list[Prompt], before: Step | None) -> Iterator[Step]:
         if not held:
             return
-        if not self._takes_system(before):
+        if not self._accepts_system(before):  # no user's message was left to stand behind
             yield Prompt(role="user", blocks=(Text(_FILLER),))
         yield from [as_one(held)] if self._rules.system_stands == "before_answer" else held
         held.clear()
 
-    def _takes_system(self, before: Step | None) -> bool:
-        said = Said(answer=before.answer) if isinstance(before, Settled) else before
-        return takes_system(self._rules, said, None)
+    def _accepts_system(self, before: Step | None) -> bool:
+        reply = Said(answer=before.answer) if isinstance(before, Settled) else before
+        return accepts_system(self._rules, reply, None)
 
     def _in_sequence(self, steps: Iterable[Step]) -> Iterator[Step]:
         """Yields the steps with fillers where the wire wants a message between them."""
@@ -291,7 +291,7 @@ class HistorySettling:
             if isinstance(step, Prompt):
                 if step.role == "user":
                     has_begun = True
-                    if awaits_answer:
+                    if awaits_answer:  # Mistral: "Unexpected role 'user' after role 'tool'" (BerriAI/litellm#6323)
                         yield _spoken(_FILLER)
                     awaits_answer = False
             else:
@@ -308,6 +308,9 @@ def _spoken(text: str) -> Settled:
 
 
 # -- settled steps as messages -----------------------------------------------------------------------------------------
+
+# A step is split into pieces: a prompt, the model's answer, results. A piece that is unchanged since it was read names
+# its entry; any other has messages of its own.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,6 +334,8 @@ def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
     while at < len(pieces):
         entry = pieces[at].entry
         origin = entry.origin if entry is not None else None
+        # One message may have several entries (results, and text behind them). It is kept if all of these still follow
+        # one another in the same order; otherwise each is written anew.
         together = read.members[origin] if origin is not None else []
         as_read = [piece.entry for piece in pieces[at : at + len(together)]] == together
         if origin is not None and origin not in mixed and as_read:
@@ -343,11 +348,11 @@ def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
 
 
 def joined(messages: list[Any], wire: Wire) -> list[Any]:
-    """Joins messages of the same role in a row into one where the wire wants that; returns the same list if none are
-    joined."""
+    """Joins messages of the same role in a row where the wire wants that; returns the same list if none are joined."""
     join = wire.rules.join
     if not wire.rules.alternate or join is None:
         return messages
+    # Runs first, each joined once: a copy for each message would cost quadratic time.
     runs: list[list[Any]] = []
     for message in messages:
         role = role_of(message, wire.rules)
@@ -372,7 +377,7 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     yield _Piece(step.source, partial(wire.render, step.answer))
     runs = list(_runs(step.outcomes))
     new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
-    # the message of a picture is written for all results together
+    # Chat Completions has media in one user's message behind all results, which is written for all of them together.
     is_shared = wire.rules.results_in_one_message or any(map(_has_media, new))
     if is_shared and len(runs) > 1:
         runs = [(False, step.outcomes)]
@@ -381,7 +386,7 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
 
 
 def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[SettledResult, ...]]]:
-    """Splits the outcomes into runs, and says of each whether it is exactly the content of one message, as read."""
+    """Splits the outcomes into runs, and yields with each whether it is exactly the content of one message, as read."""
     at = begin = 0
     while at < len(outcomes):
         run = outcomes[at : at + _size(outcomes[at].source)]

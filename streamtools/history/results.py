@@ -1,19 +1,8 @@
 """Puts other results into a history, for calls that ended after it was written.
 
-Theory of operation. **Which call is meant?** A turn's ids are unique, a history's need not be: an id that the provider
-refuses is replaced by another (`stand_ins`), an id that it gives anew in each turn appears several times, and some
-wires have no ids. So an observation's call is the latest with its id; a call of the observation's tool is preferred, if
-there is one. A call without an id is found by its tool and its place in the answer, which is weak evidence for a single
-call: therefore all observations of such calls have to belong to one answer, the latest that has all of them.
-
-**What is written?** A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a
-message of its own, or as a block in a message of several results. No wire is known here: the shape of results shows in
-the messages that `render` makes of an answer with one call. Parts that a wire takes only in a message behind all
-results (`Behind`) stand there for all calls of an answer: that message is taken apart by call and put together again.
-
-**Where?** The replacement for a result's site is noted first; `Draft.messages` then goes through the history once, and
-all else stays as it is, in its place. The blocks of a message with several results are counted in its native shape, a
-block being a result if the wire reads it as one: so blocks of unknown kinds stay where they are.
+Input: messages and observations. Output: the same messages, in which these calls have these results; all else stays
+the same object, in its place. Theory of operation: `observed_calls` finds the call of each observation, `ResultWriter`
+writes its result, and `Draft` notes it for the slot of the old result, then goes through the history once.
 """
 
 from __future__ import annotations
@@ -48,8 +37,8 @@ from .calls import (
 from .repair import joined
 
 __all__ = [
-    "Behind", "Draft", "Message", "Observed", "ResultWriter", "Site", "Spot", "Written", "is_same", "observed_calls",
-    "with_results",
+    "Draft", "MediaMessage", "Message", "Observed", "Replacement", "ResultWriter", "Slot", "Written", "is_same",
+    "observed_calls", "with_results",
 ]  # fmt: skip
 
 
@@ -57,6 +46,7 @@ Message: TypeAlias = dict[str, Any]
 _Line: TypeAlias = frozenset[tuple[str, str]]
 
 _PICTURE = Media(kind="image", mime_type="image/png", data="AA==")
+"""Stands for any media in a result that is rendered to see where the wire puts them."""
 
 
 def with_results(
@@ -69,8 +59,8 @@ def with_results(
     these observations from the beginning: results stay in their places, a call without a result gets it where `repair`
     would put it, and all other messages stay the same objects.
 
-    An observation's call is the latest with the observation's id, or with the id that replaces it because `wire` does
-    not take it; among several, the latest of its tool if there is one. A call without an id in the history (not every
+    An observation's call is the latest with the observation's id, or with the id that replaces it because `wire`
+    refuses it; among several, the latest of its tool if there is one. A call without an id in the history (not every
     Gemini model gives one) is found by its tool and its place among the turn's calls: all observations of such calls
     have to be of one turn.
 
@@ -85,8 +75,9 @@ def with_results(
 
     Raises:
         ValueError: an observation's call is not in the history, or two observations are of one call.
-        ExportError: no such wire; or no message is of it, and some are of another wire. It is a ValueError, too.
-        TypeError: `messages` is no list, or a result cannot be written as JSON.
+        ExportError: there is no such wire; or no message is of it, and some are of another wire. It is a ValueError,
+            too.
+        TypeError: `messages` is not a list, or a result cannot be written as JSON.
     """
     read = Messages(messages, wire_named(wire))
     if isinstance(results, Mapping):
@@ -104,7 +95,7 @@ def with_results(
 
 
 class _Answered:
-    """One answer of the model, some of whose calls get other results."""
+    """Puts other results of one answer's calls into a draft."""
 
     def __init__(self, read: Messages, draft: Draft, exchange: Exchange, observed: Observed) -> None:
         self._plain = read.plain
@@ -114,16 +105,18 @@ class _Answered:
         self._writer = ResultWriter(exchange, read.wire)
         calls = (call for call in exchange.calls if call.call_id in observed)
         self._written = {call.call_id: self._writer.write(call, observed[call.call_id]) for call in calls}
-        self._sites = {call_id: draft.site(given.result) for call_id, given in exchange.given.items()}
-        self._check_sites()
-        assert exchange.said.origin is not None, "it was read from messages"
-        self._end = exchange.said.origin[1]
+        self._slots = {call_id: draft.slot(given.result) for call_id, given in exchange.given.items()}
+        self._check_slots()
+        assert exchange.reply.origin is not None, "it was read from messages"
+        self._end = exchange.reply.origin[1]
         """The place behind the answer."""
 
-    def _check_sites(self) -> None:
-        """Refuses results of another API version than that of their calls (Cohere's), since they have another shape."""
+    def _check_slots(self) -> None:
+        """Refuses results in another shape than that of their calls."""
+        # One wire reads Cohere's histories of both API versions. Results of v1 are items of a list, those of v2 are
+        # messages: where a history mixes them, a result cannot be replaced in its place.
         list_field = self._writer.list_field
-        for call_id, (place, _) in self._sites.items():
+        for call_id, (place, _) in self._slots.items():
             is_list = list_field is not None and isinstance(self._plain[place].get(list_field), list)
             if not is_list and (list_field is not None or self._draft.count(place) > 1):
                 what = f"the result of {shown(id_as_read(call_id))} in another shape than its call's"
@@ -131,61 +124,63 @@ class _Answered:
 
     def put(self) -> None:
         """Puts the results of these calls into the draft."""
-        missing = {call_id: None for call_id in self._written if call_id not in self._sites}  # in call order
+        missing = {call_id: None for call_id in self._written if call_id not in self._slots}  # in call order
         for call_id in self._written.keys() - missing.keys():
-            self._draft.spot(self._sites[call_id], self._writer.list_field).instead = self._native(call_id)
+            self._draft.replacement(self._slots[call_id], self._writer.list_field).instead = self._native(call_id)
         if missing:
             self._insert(missing)
-        self._put_behind(has_inserted=bool(missing))
+        self._put_media(has_inserted=bool(missing))
 
     def _native(self, call_id: str) -> Any:
-        """Returns a result in the form for a site: a message, or a block of one."""
+        """Returns a result in the shape for its slot: a message, or a block of one."""
         message, list_field = self._written[call_id].message, self._writer.list_field
         return message if list_field is None else message[list_field][0]
 
     def _insert(self, missing: Collection[str]) -> None:
-        """Inserts results where none stood: behind the result of the call before, or ahead of that of the call
-        after."""
-        list_field, here = self._writer.list_field, self._here()
-        standing = [here[call.call_id] for call in self._calls if call.call_id in here]
-        if not standing:
+        """Inserts results where there were none, in call order."""
+        list_field, adjacent = self._writer.list_field, self._adjacent()
+        standing = [adjacent[call.call_id] for call in self._calls if call.call_id in adjacent]
+        if not standing:  # a result that stands elsewhere does not help: moving it is for `repair`
             messages = [self._written[call_id].message for call_id in missing]
             self._draft.add(self._end, messages if list_field is None else [_as_one(messages, list_field)])
             return
-        into = self._draft.spot(standing[0], list_field).before
+        # Behind the result of the call before, or ahead of the first that there is.
+        into = self._draft.replacement(standing[0], list_field).before
         for call in self._calls:
-            if call.call_id in here:
-                into = self._draft.spot(here[call.call_id], list_field).after
+            if call.call_id in adjacent:
+                into = self._draft.replacement(adjacent[call.call_id], list_field).after
             elif call.call_id in missing:
                 into.append(self._native(call.call_id))
 
-    def _here(self) -> dict[str, Site]:
-        """Returns the sites of results that stand directly behind the answer, by call."""
-        places = {site.place for site in self._sites.values()}
+    def _adjacent(self) -> dict[str, Slot]:
+        """Returns the slots of results directly behind the answer, by call."""
+        places = {slot.place for slot in self._slots.values()}
         end = self._end
         while end in places:
             end += 1
-        return {call_id: site for call_id, site in self._sites.items() if self._end <= site.place < end}
+        return {call_id: slot for call_id, slot in self._slots.items() if self._end <= slot.place < end}
 
-    def _put_behind(self, *, has_inserted: bool) -> None:
-        """Puts the parts that stand behind all results, if the wire wants any there."""
-        behind = self._writer.behind()
-        if behind is None:
+    def _put_media(self, *, has_inserted: bool) -> None:
+        """Puts the media that stand behind all results, if the wire wants them there."""
+        media = self._writer.media_message()
+        if media is None:
             return
-        at = max((site.place for site in self._sites.values()), default=self._end - 1) + 1
-        last = at + len(behind.front)
-        standing = behind.content(self._plain[at : last + 1])
-        of_calls, rest = behind.split(standing or ())
-        of_calls |= {call_id: written.behind for call_id, written in self._written.items()}
+        at = max((slot.place for slot in self._slots.values()), default=self._end - 1) + 1
+        last = at + len(media.front)
+        # One message has the media of all calls: it is split by call, and put together again with the new ones.
+        standing = media.content(self._plain[at : last + 1])
+        of_calls, rest = media.split(standing or ())
+        of_calls |= {call_id: written.media for call_id, written in self._written.items()}
         content = [part for call in self._calls for part in of_calls.get(call.call_id, ())] + rest
         after = at if standing is None else last + 1
-        # results, directly followed by the user
-        between = behind.front if behind.has_role(_at(self._plain, after)) else []
+        # Mistral refuses a user's message right behind results, so the model's filler between them is needed as long
+        # as the user speaks next, with media or without.
+        between = media.front if media.has_role(_at(self._plain, after)) else []
         if content and standing is None:
-            self._draft.add(at, [*behind.front, behind.holding(content)])
+            self._draft.add(at, [*media.front, media.holding(content)])
         elif content:
             if not is_same(content, standing):
-                self._draft.put(last, [behind.holding(content, self._plain[last])])
+                self._draft.put(last, [media.holding(content, self._plain[last])])
         elif standing is not None:
             for place in range(at + len(between), last + 1):
                 self._draft.put(place, [])
@@ -198,11 +193,15 @@ def _at(messages: Sequence[Any], place: int) -> Any:
 
 
 def _as_one(messages: Sequence[Message], list_field: str) -> Message:
-    """Joins messages of results into the one that holds all results."""
+    """Joins messages of one result each into one of all results."""
     return {**messages[0], list_field: [block for message in messages for block in message[list_field]]}
 
 
 # -- the shape of a result, as the wire writes it ----------------------------------------------------------------------
+
+# A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a message of its
+# own, or as a block in a message of several results. Nothing here knows a wire: the shape of its results shows in the
+# messages that `render` makes of an answer with one call.
 
 
 class ResultWriter:
@@ -212,53 +211,57 @@ class ResultWriter:
         self._exchange = exchange
         self._wire = wire
         some = exchange.calls[0]
+        # Two results make one message exactly where a message may have several.
         both = self._messages(some, _seen(some), _seen(some))
         self.list_field = _list_field(both[0]) if len(both) == 1 else None
-        """The field that holds a message's results, if it may hold several; None if each result is a message."""
+        """The field of a message's results, if it may have several; None if each result is a message."""
 
     def write(self, call: ToolCall, seen: Observation) -> Written:
         """Returns an observation as the result of its call."""
         message, *behind = self._messages(call, result_of(call, seen, self._wire.name))
         return Written(message, _held(behind[-1]) if behind else [])
 
-    def behind(self) -> Behind | None:
-        """Returns the message that stands behind all results of the answer; None if media have a place in each result,
-        or none."""
+    def media_message(self) -> MediaMessage | None:
+        """Returns the message of media behind all results; None if media have a place in each result, or none."""
         shapes = [(call.call_id, self._messages(call, _seen(call, _PICTURE))[1:]) for call in self._exchange.calls]
         if not shapes[0][1]:
             return None
         *front, message = shapes[0][1]
-        # of one id: the first call's
+        # Reversed, so that of several calls with one id the first has the line.
         lines = {_line(_held(shape[-1])[0]): call_id for call_id, shape in reversed(shapes)}
-        return Behind(front=front, message=message, lines=lines, rules=self._wire.rules)
+        return MediaMessage(front=front, message=message, lines=lines, rules=self._wire.rules)
 
     def _messages(self, call: ToolCall, *results: CallResult) -> list[Message]:
-        """Returns the messages of one call's results. They are rendered for an answer with this call alone, under the
-        id that stands in the history, so that nothing depends on how calls of one id are told apart."""
+        """Returns the messages of one call's results, without those of the answer."""
+        # Rendered for an answer with this call alone, under the id that stands in the history: so nothing depends on
+        # the names by which `read` keeps calls of one id apart, and the cost of a result not on the other calls.
         own = id_as_read(call.call_id)
         alone = replace(call, call_id=own or call.call_id, call_id_synthesized=not own)
         answer = Answer(
             parts=(Part(kind="call", call_id=alone.call_id),),
             calls={alone.call_id: alone},
-            arguments={alone.call_id: self._exchange.said.answer.arguments[call.call_id]},
+            arguments={alone.call_id: self._exchange.reply.answer.arguments[call.call_id]},
             results=tuple(replace(result, call_id=alone.call_id) for result in results),
         )
         return self._wire.render(answer)[len(self._wire.render(replace(answer, results=()))) :]
 
 
 class Written(NamedTuple):
-    """A result in its wire's shape."""
+    """Holds a result in its wire's shape."""
 
     message: Message
     """The result as a message of its own."""
-    behind: list[Any]
+    media: list[Any]
     """The parts of the result that stand behind all results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
-    """The message behind all results of an answer, where a wire takes media only there: a message of the user's with a
-    line for each call that has media, and these below the line."""
+class MediaMessage:
+    """Splits and joins the message behind all results of an answer, where a wire accepts media only there.
+
+    It is the user's: Chat Completions and Mistral allow text alone in a message of a result. It has a line for each
+    call with media, and the media below that line.
+    """
 
     front: list[Message]
     """The messages between the results and that message."""
@@ -267,11 +270,10 @@ class Behind:
     lines: Mapping[_Line | None, str]
     """The lines, each with the id of its call."""
     rules: HistoryRules = field(repr=False)
-    """The wire's rules, which tell where a message has its role."""
+    """The wire's rules, which name the field of a message's role."""
 
     def content(self, messages: Sequence[Any]) -> list[Any] | None:
-        """Returns that message's content, if `messages` begin with it and the messages in front of it; None if they do
-        not."""
+        """Returns that message's content, if `messages` begin with it and the messages in front of it, else None."""
         count = len(self.front)
         if len(messages) <= count or list(messages[:count]) != self.front or not self.has_role(messages[count]):
             return None
@@ -279,11 +281,12 @@ class Behind:
         return held if isinstance(held, list) and held and _line(held[0]) in self.lines else None
 
     def has_role(self, message: Any) -> bool:
-        """Returns whether a message has the user's role, too."""
+        """Returns whether a message has the role of that message."""
         return role_of(message, self.rules) == role_of(self.message, self.rules)
 
     def split(self, content: Sequence[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
-        """Splits the content by calls, each with its line, and the parts of no call, which somebody else put there."""
+        """Splits the content into the parts of each call, with its line, and the parts of no call."""
+        # A text below a picture is the user's own, or a program's. Media belong to the line above them.
         of_calls: dict[str, list[Any]] = {}
         rest: list[Any] = []
         into, kind_of_lines = rest, _kind(_held(self.message)[0])
@@ -324,22 +327,25 @@ def _line(part: Any) -> _Line | None:
 
 
 def _kind(part: Any) -> object:
-    """Returns the type of a part; where parts have none, its first field tells them apart."""
+    """Returns the type of a part, or the name of its first field where parts have no type."""
     return part.get("type") or next(iter(part), None) if isinstance(part, dict) else None
 
 
-# -- the call of an observation, and the site of its result ------------------------------------------------------------
+# -- the call of an observation ----------------------------------------------------------------------------------------
 
+# A turn's ids are unique, a history's need not be: an id that the provider refuses is replaced by another
+# (`stand_ins`), an id that it gives anew in each turn appears several times, and some wires have no ids. So an
+# observation's call is the latest with its id; a call of the observation's tool is preferred, if there is one.
 
 Observed = Mapping[str, Observation]
 """Observations by their call's name as read (`ToolCall.call_id` in an `Exchange`)."""
 
-# as the stage `accumulate` generates them: only such calls may have no id there
+# As the stage `accumulate` generates them: only such calls may have no id in the history.
 _MADE_UP = re.compile(r"call_[0-9a-f]{24}")
 
 
 class _Place(NamedTuple):
-    """A call of a history, with its answer."""
+    """Locates a call of a history."""
 
     answer: int
     """The number of its answer, counted from the first."""
@@ -381,7 +387,7 @@ def _add(
 
 
 class _Calls:
-    """The calls of a history."""
+    """Finds calls of a history by their ids, or by tool and place."""
 
     def __init__(self, paired: Paired, wire: Wire) -> None:
         self._exchanges = [step for step in paired.steps if isinstance(step, Exchange)]
@@ -407,6 +413,8 @@ class _Calls:
 
     def without_ids(self, observations: Sequence[Observation]) -> tuple[Exchange, list[ToolCall]]:
         """Returns the latest answer that has all these calls without ids, and the calls in the observations' order."""
+        # Tool and place are weak evidence for a single call: any turn may have called `look` first. So all observations
+        # of such calls have to fit one answer.
         for exchange in reversed(self._exchanges) if self._wire.rules.call_ids_optional else ():
             calls = {call.index: call for call in exchange.calls if not id_as_read(call.call_id)}
             if len(calls) < len({observation.index for observation in observations}):
@@ -422,12 +430,16 @@ class _Calls:
         )
 
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
-        """Returns whether the call is of the observation's tool, as far as the tool's name could stand in a history."""
+        """Returns whether the call is of the observation's tool."""
+        # A name that the provider refuses stands there as another one, so it proves nothing.
         return call.name == observation.tool_name or not self._wire.rules.names.takes(observation.tool_name)
 
 
-class Site(NamedTuple):
-    """The position of a result."""
+# -- the slots of results, and what is put there -----------------------------------------------------------------------
+
+
+class Slot(NamedTuple):
+    """Locates a result."""
 
     place: int
     """The place of the result's message."""
@@ -436,61 +448,62 @@ class Site(NamedTuple):
 
 
 @dataclass(slots=True)
-class Spot:
-    """The replacement of a site: messages, or blocks of one."""
+class Replacement:
+    """Holds the new content of a slot: messages, or blocks of one."""
 
     before: list[Any] = field(default_factory=list)
     instead: Any = None
     """The new result; None if the old one stays."""
     after: list[Any] = field(default_factory=list)
 
-    def around(self, standing: Any, plain: Any) -> list[Any]:
-        """Returns the site's new content, given its present content, which `plain` holds as a plain value."""
+    def content(self, standing: Any, plain: Any) -> list[Any]:
+        """Returns the slot's new content, given its present content, and that as a plain value."""
+        # An equal result stays the caller's own object, so that a history that needs nothing is returned itself.
         stays = self.instead is None or is_same(self.instead, plain)
         return [*self.before, standing if stays else self.instead, *self.after]
 
 
 class Draft:
-    """One history, with the changes to be made to it."""
+    """Collects the changes to one history, and makes them in one pass."""
 
     def __init__(self, read: Messages) -> None:
         self._read = read
-        self._spots: dict[int, dict[int, Spot]] = defaultdict(lambda: defaultdict(Spot))
+        self._replacements: dict[int, dict[int, Replacement]] = defaultdict(lambda: defaultdict(Replacement))
         self._list_fields: dict[int, str | None] = {}
         self._ahead: dict[int, list[Any]] = {}
         self._instead: dict[int, list[Any]] = {}
-        self._sites: dict[int, Site] = {}
+        self._slots: dict[int, Slot] = {}
         self._counts: dict[int, int] = {}
         for (place, _), entries in read.members.items():
             results = [result for entry in entries if isinstance(entry, Returned) for result in entry.results]
-            self._sites |= {id(result): Site(place, number) for number, result in enumerate(results)}
+            self._slots |= {id(result): Slot(place, number) for number, result in enumerate(results)}
             self._counts[place] = len(results)
 
-    def site(self, result: CallResult) -> Site:
-        """Returns the site of a result of this history."""
-        return self._sites[id(result)]
+    def slot(self, result: CallResult) -> Slot:
+        """Returns the slot of a result of this history."""
+        return self._slots[id(result)]
 
     def count(self, place: int) -> int:
-        """Returns how many results the message at a place holds."""
+        """Returns the number of results in the message at a place."""
         return self._counts[place]
 
-    def spot(self, site: Site, list_field: str | None) -> Spot:
-        """Returns a site's replacement, to be filled in.
+    def replacement(self, slot: Slot, list_field: str | None) -> Replacement:
+        """Returns a slot's replacement, to be filled in.
 
         Args:
-            site: the site.
-            list_field: the field that holds a message's results, if it may hold several: then blocks are to stand
-                there.
+            slot: the slot.
+            list_field: the field of a message's results, if it may have several: the replacement then consists of
+                blocks, else of messages.
         """
-        self._list_fields[site.place] = list_field
-        return self._spots[site.place][site.number]
+        self._list_fields[slot.place] = list_field
+        return self._replacements[slot.place][slot.number]
 
     def add(self, place: int, messages: list[Any]) -> None:
         """Puts messages ahead of those at a place, and behind those put there before."""
         self._ahead.setdefault(place, []).extend(messages)
 
     def put(self, place: int, messages: list[Any]) -> None:
-        """Puts messages in the place of one that holds no results."""
+        """Puts messages in the place of one that has no results."""
         self._instead[place] = messages
 
     def messages(self) -> list[Any]:
@@ -505,18 +518,19 @@ class Draft:
     def _now(self, place: int) -> list[Any]:
         if place in self._instead or place == len(self._read.given):
             return self._instead.get(place, [])
-        message, plain, spots = self._read.given[place], self._read.plain[place], self._spots.get(place)
-        if spots is None:
+        message, plain, replacements = self._read.given[place], self._read.plain[place], self._replacements.get(place)
+        if replacements is None:
             return [message]
         list_field = self._list_fields[place]
         if list_field is None:
-            return spots[0].around(message, plain)
+            return replacements[0].content(message, plain)
         held = plain[list_field]
-        blocks = [block for one in self._with_numbers(plain, list_field) for block in _placed(*one, spots)]
+        blocks = [block for one in self._with_numbers(plain, list_field) for block in _placed(*one, replacements)]
         return [message if are_same(blocks, held) else {**plain, list_field: blocks}]
 
     def _with_numbers(self, plain: dict[str, Any], list_field: str) -> Iterator[tuple[Any, int | None]]:
         """Yields the blocks of a message, with their numbers if they are results."""
+        # A block is a result if the wire reads it as one, so blocks of unknown kinds stay where they are.
         number = 0
         for block in plain[list_field]:
             entries = self._read.wire.read([{**plain, list_field: [block]}])
@@ -527,14 +541,13 @@ class Draft:
                 yield block, None
 
 
-def _placed(block: Any, number: int | None, spots: dict[int, Spot]) -> list[Any]:
-    return [block] if number is None or number not in spots else spots[number].around(block, block)
+def _placed(block: Any, number: int | None, replacements: dict[int, Replacement]) -> list[Any]:
+    return [block] if number is None or number not in replacements else replacements[number].content(block, block)
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Returns whether two plain values are the same, also by their types: 1 is neither 1.0 nor True. The order of keys
-    does not matter."""
-    if type(one) is not type(other):
+    """Returns whether two plain values are the same, also by their types; the order of keys does not matter."""
+    if type(one) is not type(other):  # 1, 1.0 and True are equal in Python
         return False
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())

@@ -368,7 +368,7 @@ RUNS = [
         "a history by a provider", "convert(messages, 'openai', 'anthropic')", "ExportError", "openai.chat_completions"
     ),
     Mistake("a message, no history", "lint(messages[0], CHAT)", "TypeError", "pass its list of messages"),
-    Mistake("no history", "repair(None, CHAT)", "TypeError", "a history is a list of messages"),
+    Mistake("no history", "repair(None, CHAT)", "TypeError", "expected a list of messages"),
     Mistake(
         "results by the tool's name",
         "turn = await pipeline(stream)\nturn.messages(results={'get_weather': 'sunny'})",

@@ -176,7 +176,7 @@ def test_reasoning_and_what_a_provider_ran_itself_stay_behind() -> None:
     assert moved.messages == [USER, {"role": "assistant", "content": "So."}, USER]
     assert moved.losses == (
         "messages[1]: reasoning",
-        "messages[1]: what only anthropic.messages understands",
+        "messages[1]: content that only anthropic.messages understands",
         "messages[1]: a call that the provider ran itself ('web_search')",
     )
 
@@ -185,7 +185,7 @@ def test_a_block_that_nobody_else_has_a_word_for_stays_behind() -> None:
     history = [{"role": "user", "content": [{"type": "alien", "x": 1}, {"type": "text", "text": "Look."}]}]
     moved = convert(history, CHAT, ANTHROPIC)
     assert "alien" not in everything(moved.messages)
-    assert moved.losses == ("messages[0]: what only openai.chat_completions understands",)
+    assert moved.losses == ("messages[0]: content that only openai.chat_completions understands",)
     assert convert(history, CHAT, CHAT, foreign=True).messages == history
     assert convert([{"role": "user", "content": [{"type": "alien"}]}], CHAT, ANTHROPIC).messages == []
 
@@ -193,7 +193,7 @@ def test_a_block_that_nobody_else_has_a_word_for_stays_behind() -> None:
 def test_a_message_that_is_none_stays_behind() -> None:
     moved = convert([USER, {"role": "alien"}], CHAT, ANTHROPIC)
     assert len(moved.messages) == 1
-    assert moved.losses == ("messages[1]: no message that openai.chat_completions knows",)
+    assert moved.losses == ("messages[1]: not a message that openai.chat_completions knows",)
 
 
 def test_an_answer_of_which_nothing_is_left_stays_behind() -> None:

@@ -536,9 +536,9 @@ def test_a_long_history_costs_in_proportion() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"messages": [USER]}, "not dict; pass its list of messages"),
-        ("Hello", "a history is a list of messages, not str"),
-        (None, "a history is a list of messages, not NoneType"),
+        ({"messages": [USER]}, "got dict; pass its list of messages"),
+        ("Hello", "expected a list of messages, got str"),
+        (None, "expected a list of messages, got NoneType"),
     ],
 )
 def test_what_is_no_list_of_messages_is_refused(given: Any, says: str) -> None:

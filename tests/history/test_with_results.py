@@ -359,7 +359,7 @@ def test_another_wires_history_is_refused() -> None:
         with_results(history, [of("a")], GEMINI)
     with pytest.raises(ExportError, match=r"no wire is called 'alien'"):
         with_results(history, [of("a")], "alien")
-    with pytest.raises(TypeError, match="a history is a list of messages"):
+    with pytest.raises(TypeError, match="expected a list of messages"):
         with_results({"messages": history}, [of("a")], ANTHROPIC)  # type: ignore[arg-type]
 
 
