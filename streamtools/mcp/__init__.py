@@ -3,8 +3,8 @@
     session ──► tools/list ──► definitions ──► pins ──► Tool      ──► tools/call ──► ToolResult
     (yours)     (cache)        read, bounded   approved  validated     per call       blocks, value
 
-Start with `fetch_tools`. The session is yours: the code that opened it keeps it open, and closes it. Nothing here
-imports the ``mcp`` package (``pip install llm-streamtools[mcp]``) before one of its objects is there.
+Start with `fetch_tools`. The session is yours: the code that opened it keeps it open, and closes it. The package
+``mcp`` (``pip install llm-streamtools[mcp]``) is not imported before one of its objects is passed.
 """
 
 from __future__ import annotations

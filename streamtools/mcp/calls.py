@@ -1,16 +1,7 @@
 """Calls an MCP tool, and translates between the answers of MCP servers and our results, both ways.
 
-`caller` makes one call, from checked arguments to a result. A server's answer is untrusted, and bounded:
-
-| content block | becomes |
-|---|---|
-| text | `Text` |
-| image, audio | `Media`; a placeholder if its data is not base64 or its type is none |
-| resource_link | `Text` with its name and address, which only the server can resolve |
-| resource | `Text` for text, `Media` for a blob, each with its address |
-| anything else | a placeholder |
-
-`result_for_mcp` goes the other way: it makes such an answer of an observation, for a server of yours.
+`caller` makes one call, from checked arguments to a result. `tool_result` reads a server's answer, which is untrusted
+and bounded. `result_for_mcp` goes the other way: it makes such an answer of an observation, for a server of yours.
 """
 
 from __future__ import annotations
@@ -41,8 +32,8 @@ __all__ = ["caller", "result_for_mcp", "tool_result"]
 
 
 CONNECTION_CLOSED = -32000
-"""The SDK's own code for an answer that can never come. Servers use it, too, so that the message has to fit as well."""
-_LOST_WORDS = ("Connection closed", "SSE stream ")
+"""The SDK's own code for an answer that can never come. Servers use it, too, so the message has to fit as well."""
+_LOST_WORDS = ("Connection closed", "SSE stream ")  # the beginnings of the SDK's messages
 _LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
 
 
@@ -52,8 +43,8 @@ def caller(
     """Returns a function that calls the server's tool `name`.
 
     The current span is sent as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled call
-    is cancelled on the server. If the connection is lost, the call fails if the tool is ``pure``; any other call may
-    have had its effect, so its outcome is unknown.
+    is cancelled on the server. If the connection is lost, the call of a ``pure`` tool fails; that of any other is
+    unknown.
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -61,11 +52,12 @@ def caller(
         try:
             answer = await peer.call(name, arguments, meta=current_carrier(), on_progress=progress)
         except Exception as error:
-            told = _lost(server, effect) if _is_lost(error) else _refusal(error, server, limits)
-            if told is None:
+            failure = _lost(server, effect) if _is_lost(error) else _refusal(error, server, limits)
+            if failure is None:
                 raise
-            raise told from error
+            raise failure from error
         read = partial(tool_result, answer, structured=structured, limits=limits)
+        # Base64 of megabytes takes long to check, and the event loop serves other calls meanwhile.
         return read() if is_small(answer) else await to_thread.run_sync(read, abandon_on_cancel=True)
 
     call.__name__ = call.__qualname__ = name
@@ -78,22 +70,22 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         nonlocal left
         left -= 1
-        if left < 0 or not math.isfinite(progress):  # consumers pass it on as JSON, which has neither NaN nor infinity
+        # Each progress is an event, which a consumer passes on as JSON: that has neither NaN nor infinity.
+        if left < 0 or not math.isfinite(progress):
             return
-        told: dict[str, Any] = {"progress": progress}
+        report: dict[str, Any] = {"progress": progress}
         if total is not None and math.isfinite(total):
-            told["total"] = total
+            report["total"] = total
         if message is not None:
-            told["message"] = excerpt(message, limits.max_error_excerpt)
-        ctx.progress(told)
+            report["message"] = excerpt(message, limits.max_error_excerpt)
+        ctx.progress(report)
 
     return on_progress
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Returns whether the connection was lost before there was an answer; a transport's task groups raise that in a
-    group."""
-    if isinstance(error, BaseExceptionGroup):
+    """Returns whether the connection was lost before there was an answer."""
+    if isinstance(error, BaseExceptionGroup):  # as the task groups of a transport raise it
         return all(map(_is_lost, error.exceptions))
     code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
     closed = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
@@ -104,19 +96,17 @@ def _lost(server: str, effect: Effect) -> ToolError:
     what = f"the connection to the MCP server {server!r} was lost before it had answered"
     if effect == "pure":
         return ToolFailed(what)
+    # A model that read of a failure would make the call again, which may have had its effect.
     return ToolOutcomeUnknown(f"{what}; the call may have had its effect")
 
 
 def _refusal(error: Exception, server: str, limits: Limits) -> ToolError | None:
-    """Returns the error for the model after a failure on the way to the MCP server or in its answer; None for any
-    other.
-
-    A JSON-RPC error is told apart by its shape: the SDK's class for it has another name in each generation.
-    """
+    """Returns the error for the model after a failure of the MCP server or its session; None for any other."""
     if isinstance(error, Unasked):
         return ToolError(f"the MCP server {server!r} was not asked: {error}")
     if isinstance(error, ValidationError):
-        return ToolError(f"the MCP server {server!r} answered with something that is no tool result")
+        return ToolError(f"the MCP server {server!r} answered with something that is not a tool result")
+    # By its shape: the SDK's class for an error of JSON-RPC is `McpError` in one generation, `MCPError` in the other.
     code, message = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
     if not isinstance(code, int) or not isinstance(message, str):
         return None
@@ -142,8 +132,17 @@ _KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"
 
 
 def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limits()) -> ToolResult:
-    """Returns the answer to ``tools/call`` as a result for the model (`ToolResult.blocks`) and for the program
-    (`ToolResult.value`: the structured content if there is some, else the text).
+    """Returns the answer to ``tools/call`` as a result for the model and the program.
+
+    The model reads `ToolResult.blocks`; the program gets `ToolResult.value`: the structured content, else the text.
+
+    | content block | becomes |
+    |---|---|
+    | text | `Text` |
+    | image, audio | `Media`; a placeholder if its data is not base64 or it has no type |
+    | resource_link | `Text` with its name and address, which only the server can resolve |
+    | resource | `Text` for text, `Media` for a blob, each with its address |
+    | anything else | a placeholder |
 
     Args:
         answer: the SDK's ``CallToolResult`` of either generation, or the JSON object itself.
@@ -151,17 +150,17 @@ def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limit
         limits: `max_open_blocks` for the blocks, `max_result_media_bytes` for the structured content as JSON.
 
     Raises:
-        ToolError: the answer is no result, or is a request for input; or its structured content is too large, or no
-            JSON.
+        ToolError: the answer is not a result, or is a request for input; or its structured content is too large, or
+            not JSON.
     """
     _refuse_other_than_complete(answer)
     content = peek(answer, "content")
     if content is not None and not isinstance(content, (list, tuple)):
-        raise ToolError("the MCP server's answer is no tool result: its content is no list")
+        raise ToolError("the MCP server's answer is not a tool result: its content is not a list")
     is_error = peek(answer, "isError", "is_error") is True
     value = peek(answer, "structuredContent", "structured_content")
     if content is None and value is None and not is_error:
-        raise ToolError("the MCP server's answer is no tool result: it has no content, and nothing says what was done")
+        raise ToolError("the MCP server's answer is not a tool result: it has neither content nor structured content")
     blocks = list(_blocks(content or (), limits))
     text = "\n".join(block.text for block in blocks if isinstance(block, Text))
     if is_error:
@@ -174,19 +173,19 @@ def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limit
 
 def _refuse_other_than_complete(answer: Any) -> None:
     kind = peek(answer, "resultType", "result_type")
+    # Since MCP 2026-07-28 an answer may be a request for input.
     if kind == "input_required" or (kind is None and peek(answer, "inputRequests", "input_requests") is not None):
         raise ToolError(
             "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
             "pass an mcp.Client as the session, which answers such requests"
         )
     if kind not in (None, "complete"):
-        told = excerpt(kind, 64) if isinstance(kind, str) else type(kind).__name__
-        raise ToolError(f"the MCP server's answer is of a kind that is not known here: {told}")
+        shown = excerpt(kind, 64) if isinstance(kind, str) else type(kind).__name__
+        raise ToolError(f"the MCP server's answer is of a kind that is not known here: {shown}")
 
 
 def _written(structured: Any, limits: Limits) -> str:
-    """Returns the structured content as JSON. Its errors say that the tool has run: the model must not take them for a
-    call that may be made again."""
+    """Returns the structured content as JSON."""
     most = limits.max_result_media_bytes
     count, chars, is_whole = weighed(structured, most, most)
     if not is_whole or count + chars > most:  # as JSON, each value takes at least a character
@@ -201,6 +200,7 @@ def _written(structured: Any, limits: Limits) -> str:
 
 
 def _unfit(why: str) -> ToolError:
+    # It says that the tool has run: the model must not take this for a call that may be made again.
     return ToolError(f"the tool has run, but the structured content that the MCP server answered with {why}")
 
 
@@ -216,7 +216,7 @@ def _blocks(content: list[Any] | tuple[Any, ...], limits: Limits) -> Iterator[Bl
 
 def _text(block: dict[str, Any]) -> Block:
     text = block.get("text")
-    return Text(well_formed(text)) if isinstance(text, str) else _unreadable(block, "its text is none")
+    return Text(well_formed(text)) if isinstance(text, str) else _unreadable(block, "its text is not text")
 
 
 def _media(block: dict[str, Any]) -> Block:
@@ -252,11 +252,11 @@ _READERS: Mapping[str, Callable[[dict[str, Any]], Block]] = {
 
 
 def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
-    """Returns the data as media; None if it is not base64: a provider would refuse the request that holds it, and each
-    one after it."""
+    """Returns the data as media; None if it is not base64."""
     if not isinstance(data, str):
         return None
     data = _without_breaks(data)
+    # A provider would refuse the request that contains it, and each one after it, since it stays in the history.
     if not _is_base64(data):
         return None
     kind = _KINDS.get(mime.partition("/")[0], "file")
@@ -264,11 +264,12 @@ def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
 
 
 def _without_breaks(data: str) -> str:
-    """Returns base64 without line breaks, which MIME adds."""
+    """Returns base64 without the line breaks that MIME adds."""
     return "".join("".join(data[at : at + CHECKED_AT_ONCE].split()) for at in range(0, len(data), CHECKED_AT_ONCE))
 
 
 def _is_base64(data: str) -> bool:
+    # Piece by piece, so that other threads get their turn in between.
     for at in range(0, len(data), CHECKED_AT_ONCE):
         piece = data[at : at + CHECKED_AT_ONCE]
         if "=" in piece and at + len(piece) < len(data):  # padding belongs to the end
@@ -300,17 +301,18 @@ def _line(block: Mapping[str, Any], key: str) -> str:
 def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRUCTURE) -> dict[str, Any]:
     """Returns an observation as ``CallToolResult``, as JSON.
 
-    The text for the model becomes the content; a value that is not just text also becomes the structured content. Any
-    outcome but success is an error that the model can read (``isError``), as the protocol requires.
+    The text for the model becomes the content; a value other than text also becomes the structured content.
 
     Args:
         observation: the observation of a call that an MCP client has made.
-        protocol_version: the one spoken with that client; before 2026-07-28 only an object is structured content.
+        protocol_version: the version negotiated with that client; before 2026-07-28 only an object is structured
+            content.
     """
     result = observation.result
     blocks: list[Block] = [Text(observation.model_content)] if result is None else list(result.blocks)
     answer: dict[str, Any] = {
         "content": [content for block in blocks for content in _content(block)],
+        # Any outcome but success is an error that the model can read, as the protocol requires.
         "isError": observation.outcome != "ok",
         "resultType": "complete",
     }

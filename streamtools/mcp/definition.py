@@ -1,13 +1,8 @@
 """Reads a tool as its server describes it: checked and bounded, before a tool is made of it; and names it.
 
-Input: the SDK's objects of either generation, or plain dicts: the Python SDK wrote ``inputSchema`` until 1.x and writes
-``input_schema`` since 2.0; JSON always has the former. The values may be of any type, and are untrusted. Output: a
-`ServerTool`, or the reason why there is none.
-
-The name for the model is valid at every provider, and no two are alike. With a prefix, ``create_issue`` of the server
-``github`` becomes ``github__create_issue``. The first ``__`` is the border: the prefix is written so that it neither
-contains one nor ends in ``_`` (each ``_`` that would do so is followed by ``-``), so that ``a_`` with ``b`` and ``a``
-with ``_b`` stay apart.
+Input: the SDK's objects of either generation, or plain dicts, with values of any type, which are untrusted. Output: a
+`ServerTool`, or the reason why there is none; and a name for the model that is valid at every provider, so that no two
+are alike.
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ from ..text import cut, well_formed
 
 __all__ = [
     "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "name_problem", "namespaced",
-    "peek", "plain", "read_definition", "refused", "said", "weighed",
+    "peek", "plain", "read_definition", "refused", "fields_of", "weighed",
 ]  # fmt: skip
 
 
@@ -44,11 +39,12 @@ _PREFIXES = replace(TOOL_NAMES, length=MAX_PREFIX_CHARS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
 BORDER = "__"
+"""Between prefix and name: ``github__create_issue``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTool:
-    """A tool of an MCP server, as the server describes it. None of it is to be trusted more than the server."""
+    """Describes a tool of an MCP server in the server's own words, to be trusted no more than the server."""
 
     name: str
     """The server's own name for the tool."""
@@ -64,15 +60,16 @@ class ServerTool:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all of the above, in hexadecimal digits, which `Pins` compare. Unlike `Tool.fingerprint`, it does
-        not depend on the prefix, and it changes with the hints, too, since an effect may be taken from them."""
-        text = json.dumps(said(self), sort_keys=True, separators=(",", ":"))
+        """The SHA-256 of all fields, in hexadecimal digits, which `Pins` compare."""
+        # Not `Tool.fingerprint`: pins do not depend on the prefix, and hold for the hints, too, since `trust_hints`
+        # reads an effect from them.
+        text = json.dumps(fields_of(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedTool:
-    """A tool that was not taken, with the reason."""
+    """Names a tool that was refused, with the reason."""
 
     name: str | None
     """The server's name for it, in visible characters and bounded; None if the problem is the list and not one tool."""
@@ -81,12 +78,12 @@ class RefusedTool:
 
 
 class Unacceptable(Exception):
-    """Raised for a tool that is not taken; its text is the reason."""
+    """Raised for a tool that is refused; its text is the reason."""
 
 
 @dataclass(slots=True)
 class Weight:
-    """The share of a list that has been read."""
+    """Counts the part of a list that has been read."""
 
     size: int = 0
     """Bytes of descriptions and schemas as JSON."""
@@ -94,7 +91,7 @@ class Weight:
     """JSON values in schemas."""
 
 
-def said(definition: ServerTool) -> dict[str, Any]:
+def fields_of(definition: ServerTool) -> dict[str, Any]:
     """Returns all fields of a definition, by name, in plain JSON. Nothing is copied, so do not change the values."""
     return {each.name: getattr(definition, each.name) for each in fields(definition)}
 
@@ -105,7 +102,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
     Args:
         raw: the entry; no part of it is kept.
         limits: bounds on the entry.
-        weight: counts what was read, also of an entry that is not taken.
+        weight: counts what was read, also of an entry that is refused.
 
     Raises:
         Unacceptable: the entry is malformed, or exceeds a limit.
@@ -115,11 +112,13 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
         raise Unacceptable(problem)
     if peek(peek(raw, "execution"), "taskSupport", "task_support") == "required":
         raise Unacceptable("it runs as a task only (taskSupport), which is not supported")
+    # The Python SDK wrote `inputSchema` until 1.x and writes `input_schema` since 2.0; JSON always has the former.
     schema = _schema(peek(raw, "inputSchema", "input_schema"), "inputSchema", limits, weight)
     if schema is None:
         raise Unacceptable("it has no inputSchema")
-    if schema.setdefault("type", "object") != "object":  # MCP requires it, providers refuse requests without it
-        raise Unacceptable("inputSchema: its type must be 'object'")
+    # MCP requires the type, and providers refuse requests without it; servers leave it out all the same.
+    if schema.setdefault("type", "object") != "object":
+        raise Unacceptable("inputSchema: expected the type 'object', got another")
     return ServerTool(
         name=name,
         title=_title(raw),
@@ -131,7 +130,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
 
 
 def refused(raw: Any, reason: str) -> RefusedTool:
-    """Returns the note about an entry, or a definition, that is not taken."""
+    """Returns the note about an entry, or a definition, that is refused."""
     name = peek(raw, "name")
     shown = excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)"
     return RefusedTool(name=shown, reason=excerpt(reason, _REASON_CHARS))
@@ -141,12 +140,12 @@ def _description(text: Any, limits: Limits, weight: Weight) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise Unacceptable("its description is no text")
+        raise Unacceptable("its description is not text")
     if len(text) > limits.max_description_chars:
         raise Unacceptable(f"its description is longer than max_description_chars={limits.max_description_chars}")
     try:
         weight.size += len(text.encode())
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # JSON may escape half a pair, which no request in UTF-8 can contain
         raise Unacceptable("its description has halves of surrogate pairs") from None
     return text
 
@@ -166,18 +165,20 @@ def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str
     if schema is None:
         return None
     if not isinstance(schema, Mapping):
-        raise Unacceptable(f"{where} is no object")
+        raise Unacceptable(f"{where} is not an object")
+    # Values are bounded beside bytes: an empty list takes twenty times its text in memory. Of a refused schema only
+    # the values that were looked at count, else a few such schemas would use up what the whole list may have.
     count, chars, is_whole = weighed(schema, limits.max_schema_values, limits.max_schema_bytes)
     weight.values += count
     if not is_whole:
-        raise Unacceptable(f"{where} holds more JSON values than max_schema_values={limits.max_schema_values}")
+        raise Unacceptable(f"{where} has more JSON values than max_schema_values={limits.max_schema_values}")
     if chars > limits.max_schema_bytes:
         raise _too_large(where, limits)
     try:
         written = to_json(schema)
         if len(written) > limits.max_schema_bytes:
             raise _too_large(where, limits)
-        copy: dict[str, Any] = from_json(written, allow_inf_nan=False)
+        copy: dict[str, Any] = from_json(written, allow_inf_nan=False)  # plain: no object of the SDK stays
     except (ValueError, TypeError, RecursionError):  # depth, or values that JSON does not have
         raise Unacceptable(f"{where} cannot be written as JSON") from None
     weight.size += len(written)
@@ -190,31 +191,32 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
 
 # -- names for the model -----------------------------------------------------------------------------------------------
 
+# With a prefix, `create_issue` of the server `github` becomes `github__create_issue`. The first `__` is the border, so
+# that `a_` with `b` and `a` with `_b` stay apart: the prefix is written so that it neither contains `__` nor ends in
+# `_`, by a `-` behind each `_` that would do so.
+
 
 def checked_prefix(prefix: str | None) -> str:
     """Returns the text before each name; "" for none.
 
     Raises:
-        ValueError: `prefix` is no name, or too long to leave room for one.
+        ValueError: `prefix` is not a name, or too long to leave room for one.
     """
     if prefix is None:
         return ""
     if not _PREFIXES.takes(prefix):
         rule = f"1 to {MAX_PREFIX_CHARS} letters, digits, '_', '.' or '-', the first a letter or '_'"
-        raise ValueError(f"prefix={prefix!r}: must be {rule}; or leave it out")
+        raise ValueError(f"prefix: expected {rule}, got {prefix!r}; or leave it out")
     return _BORDER_LIKE.sub("_-", prefix) + BORDER
 
 
 def name_problem(name: object, max_chars: int) -> str | None:
-    """Returns why a server's name for a tool is refused; None if it is not.
-
-    Characters beyond ASCII are refused, not replaced, since one name can disguise as another with them.
-    """
+    """Returns the reason for which a server's name for a tool is refused; None if it is not."""
     if not isinstance(name, str) or not name:
-        return "its name is no text"
+        return "its name is not text"
     if len(name) > max_chars:
         return f"its name is longer than max_name_bytes={max_chars}"
-    if not name.isascii():
+    if not name.isascii():  # not replaced by other characters, since `sеarch` with a Cyrillic letter poses as `search`
         return "its name has characters beyond ASCII, by which one name can look like another"
     if _CONTROL.search(name):
         return "its name has control characters"
@@ -225,13 +227,14 @@ def namespaced(prefix: str, name: str) -> str:
     """Returns the name under which the model calls the tool: a `checked_prefix`, and the server's own name.
 
     A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps its valid part and
-    ends in a hash of the whole, so that two names do not become one.
+    ends in a hash of the whole.
     """
     whole = prefix + name
     if TOOL_NAMES.takes(whole):
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
     kept = TOOL_NAMES.cleaned(whole)
+    # The hash is that of prefix and name, so that two names do not become one: `files/read` and `files_read`.
     return f"{kept[: TOOL_NAMES.length - HASH_DIGITS - 1]}-{digest}"
 
 
@@ -239,7 +242,7 @@ def namespaced(prefix: str, name: str) -> str:
 
 
 def peek(value: Any, *names: str) -> Any:
-    """Returns the first of the named keys or attributes that is there and not None."""
+    """Returns the first of the named keys or attributes that exists and is not None."""
     for name in names:
         found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if found is not None:
@@ -257,16 +260,16 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def excerpt(text: str, max_chars: int) -> str:
-    """Returns a peer's text for a message: on one line, bounded, and with codes (``\\u202e``) for characters that are
-    invisible or move visible ones."""
+    """Returns a peer's text for a message: on one line, bounded, with codes (``\\u202e``) for invisible characters."""
     shown = well_formed(text[: max_chars + 1])
+    # Escapes of a terminal, and characters that turn the direction of writing, would change what a person reads.
     if not shown.isprintable():
         shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
     return cut(shown, max_chars)
 
 
 class Weighed(NamedTuple):
-    """The size of a JSON value, as far as it was measured."""
+    """Holds the size of a JSON value, as far as it was measured."""
 
     values: int
     chars: int
@@ -276,8 +279,9 @@ class Weighed(NamedTuple):
 
 
 def weighed(value: Any, max_values: int, max_chars: int) -> Weighed:
-    """Measures a JSON value until it exceeds a bound. Writing it is one step that holds up every thread, so it is
-    measured first."""
+    """Measures a JSON value until it exceeds a bound."""
+    # Step by step, in place of the length of its JSON: writing that is one step of native code, during which no other
+    # thread runs.
     waiting = [value]
     count = chars = 0
     while waiting and chars <= max_chars:

@@ -1,7 +1,7 @@
-"""Fetches the tools of an MCP server as tools, and keeps its list until it has to be asked for again.
+"""Fetches the tools of an MCP server as tools, and caches its list.
 
 Input: a session. Output: `FetchedTools`, made of all pages of ``tools/list``, which are bounded. A `SchemaCache` keeps
-such lists, each for its server and its caller, as long as the server says.
+such lists, each for its server and its caller, for as long as the server allows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ApprovalOf: TypeAlias = bool | Callable[[ServerTool], NeedsApproval]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FetchedTools(Sequence[Tool[..., Any]]):
-    """The tools of a server, to pass as ``tools=`` or among others (``[*tools, mine]``). Made by `fetch_tools`."""
+    """Holds a server's tools, to pass as ``tools=`` or among others (``[*tools, mine]``). Made by `fetch_tools`."""
 
     _tools: tuple[Tool[..., Any], ...]
     server: str
@@ -62,9 +62,9 @@ class FetchedTools(Sequence[Tool[..., Any]]):
     definitions: Mapping[str, ServerTool]
     """The definition of each tool by its server, by the name under which the model calls the tool."""
     refused: tuple[RefusedTool, ...]
-    """The tools that were not taken, with the reasons."""
+    """The tools that were refused, with the reasons."""
     unenforced: Mapping[str, tuple[str, ...]]
-    """Parts of a tool's schemas that are not checked, by the tool's name: patterns that no linear engine takes."""
+    """Parts of a tool's schemas that are not checked, by the tool's name: patterns that need backtracking."""
     complete: bool
     """True if the server's list was read to its end."""
 
@@ -106,11 +106,9 @@ async def fetch_tools(
             tools = await fetch_tools(session, server="github", prefix="github")
 
     A call's arguments are checked against the server's own schema before anything is sent; the result is checked
-    against its output schema. The server is not trusted: a tool that cannot be taken is refused alone, and is listed in
-    `FetchedTools.refused` with the reason. The tools come sorted by the server's names, so that the same tools make the
-    same request. Keep the session open while the tools are in use.
-
-    A list is read and its tools are made in a thread, so that the event loop goes on.
+    against its output schema. The server is not trusted: a tool that cannot be accepted is refused alone, and is listed
+    in `FetchedTools.refused` with the reason. The tools are sorted by the server's names, so that the same tools make
+    the same request. Keep the session open while the tools are in use.
 
     Args:
         session: an initialised session: the SDK's ``ClientSession`` (1.x or 2.x) or ``Client``, or any object with its
@@ -118,7 +116,8 @@ async def fetch_tools(
             call; but it checks results itself, with a regular expression engine that a hostile server can hold up.
         server: your name for this server, the same each time and for no other one; ``Tool.owner`` of its tools.
         prefix: put before each name, so that two servers' tools stay apart: ``github__create_issue``.
-        credentials: the means by which the server tells its callers apart, if several share the cache. They are hashed.
+        credentials: the means by which the server distinguishes its callers, if several share the cache. They are
+            hashed.
         version: the server's version; another one is listed anew. By default the version that the session knows.
         cache: asked first; without one, the server is asked each time.
         pins: the tools approved before; a tool that differs is refused.
@@ -133,9 +132,9 @@ async def fetch_tools(
         limits: bounds on what the server may send.
 
     Raises:
-        TypeError: `session` is no session, or does not take a request in the form made here.
+        TypeError: `session` is not a session, or does not accept a request in the form made here.
         ValueError: `prefix` cannot stand before a name.
-        ToolDefinitionError: `effect` is no effect, or `call_timeout` no time.
+        ToolDefinitionError: `effect` is not an effect, or `call_timeout` not a time.
         TimeoutError: the server did not list its tools in time.
         Exception: any error that the session raises if it cannot list them.
     """
@@ -155,8 +154,10 @@ async def fetch_tools(
         made = await maker.make(listing.definitions, pins)
     if listing is None or made is None:
         raise TimeoutError(f"the MCP server {server!r} did not list its tools within {list_timeout:g} s")
+    # Outside the time for listing, since `Pins(on_change=...)` may ask a person. And last, so that nobody is asked
+    # about a tool that is refused anyway.
     for each in made:
-        await maker.take(each, pins)
+        await maker.add(each, pins)
     return FetchedTools(
         tuple(maker.tools.values()),
         server=server,
@@ -172,7 +173,7 @@ _Plan: TypeAlias = tuple[str, ServerTool, Effect, NeedsApproval]
 
 
 class _Made(NamedTuple):
-    """A tool that was made, with the parts of its schemas that cannot be enforced."""
+    """Holds a tool that was made, with the parts of its schemas that cannot be enforced."""
 
     name: str
     definition: ServerTool
@@ -205,8 +206,7 @@ class _Maker:
         return await cache.resolve(self.server, ask, credentials=credentials, version=version, limits=self.limits)
 
     async def make(self, definitions: Iterable[ServerTool], pins: Pins | None) -> list[_Made]:
-        """Makes the tools of these definitions; notes those that cannot be made. The user's functions are called here,
-        in the event loop; the rest is done in a thread."""
+        """Makes the tools of these definitions, and notes those that cannot be made."""
         plans = list[_Plan]()
         names = set[str]()
         for definition in definitions:
@@ -215,14 +215,17 @@ class _Maker:
                 self._refuse(definition, f"its name becomes {name}, which another of the server's tools has")
                 continue
             names.add(name)
+            # The user's own functions are called in the event loop, as the program expects.
             plans.append((name, definition, self._effect(definition), self._needs_approval(definition)))
+        # Compiling schemas takes long: a thousand tools of 180 kB are seconds in which the event loop would stand
+        # still.
         aside = Aside()
         return await aside.run(self._make, plans, pins, aside)
 
     def _make(self, plans: Iterable[_Plan], pins: Pins | None, aside: Aside) -> list[_Made]:
         made = []
         for plan in plans:
-            if aside.is_left:
+            if aside.is_left:  # the listing has timed out, and nobody waits for the tools
                 break
             try:
                 made.append(self._tool(plan))
@@ -233,9 +236,8 @@ class _Maker:
                 pins.prepare(self.server, plan[1])
         return made
 
-    async def take(self, made: _Made, pins: Pins | None) -> None:
-        """Takes a tool, or notes why not. Pins come last, so that nobody is asked about a tool that cannot be taken
-        anyway."""
+    async def add(self, made: _Made, pins: Pins | None) -> None:
+        """Adds a tool that its pin allows, and notes any other."""
         name, definition, tool, unenforced = made
         if pins is not None and (why := await pins.check(self.server, definition)):
             self._refuse(definition, why)
@@ -249,6 +251,7 @@ class _Maker:
 
     def _tool(self, plan: _Plan) -> _Made:
         name, definition, effect, needs_approval = plan
+        # Kept: definition, tool and compiled checks share one schema, since a list may have megabytes of them.
         output = None if definition.output_schema is None else Kept(dict(definition.output_schema))
         tool = Tool.from_schema(
             caller(
@@ -295,10 +298,10 @@ MAX_CURSOR_CHARS = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A server's tools, as they were listed, independent of any session."""
+    """Holds a server's list of tools, independent of any session."""
 
     definitions: tuple[ServerTool, ...]
-    """The tools that can be taken, sorted by the server's names."""
+    """The tools that can be accepted, sorted by the server's names."""
     refused: tuple[RefusedTool, ...]
     complete: bool
     """True if the list was read to its end."""
@@ -310,7 +313,7 @@ class Listing:
 
 @dataclass(slots=True)
 class _Found:
-    """The content of the pages read so far."""
+    """Collects the content of the pages read so far."""
 
     by_name: dict[str, ServerTool] = field(default_factory=dict)
     refused: list[RefusedTool] = field(default_factory=list)
@@ -325,8 +328,7 @@ class _Found:
 
 
 async def list_all(peer: Peer, limits: Limits) -> Listing:
-    """Asks for every page. This ends whatever the server answers; problems are listed in `Listing.refused`. Pages are
-    read in a thread, not in the event loop.
+    """Asks for every page, within the limits; problems are listed in `Listing.refused`.
 
     Raises:
         Exception: any error that the session raises when it cannot ask, or is answered with an error.
@@ -351,7 +353,7 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
         try:
             page = await peer.page(cursor)
         except ValidationError:
-            found.stop("the MCP SDK does not take this page of the list: it breaks the protocol")
+            found.stop("the MCP SDK refuses this page of the list: it breaks the protocol")
             return False
         more = await aside.run(_read_page, page, limits, found, aside)
         cursor = _next_cursor(page)
@@ -361,7 +363,7 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
         if cursor is None:
             return True
         if not peer.has_pages:
-            found.stop("the list has another page, for which this session cannot ask: its list_tools() takes no cursor")
+            found.stop("the list has another page, for which this session cannot ask: its list_tools() has no cursor")
             return False
         if len(cursor) > MAX_CURSOR_CHARS:
             found.stop(f"the list has another page, whose cursor is longer than {MAX_CURSOR_CHARS} characters")
@@ -375,10 +377,10 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
 
 
 def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
-    """Takes a page's tools; returns False if there is nothing more to take."""
+    """Adds a page's tools; returns False if the list ends with it."""
     tools = page if isinstance(page, list) else peek(page, "tools")
     if not isinstance(tools, (list, tuple)):
-        found.stop("a page of the list holds no list of tools")
+        found.stop("a page of the list has no list of tools")
         return False
     _note_caching(page, found)
     for raw in tools:
@@ -387,11 +389,12 @@ def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
             return False
         found.seen += 1
         definition = _read(raw, limits, found)
+        # Behind the reading: an entry that is refused has taken its time and memory, too.
         if why := _too_much(found.weight, limits):
             found.stop(f"the list {why}; the rest is left out")
             return False
         if definition is not None:
-            _take(definition, raw, found)
+            _add(definition, raw, found)
         if aside.is_left:
             return False
     return True
@@ -413,7 +416,7 @@ def _read(raw: Any, limits: Limits, found: _Found) -> ServerTool | None:
         return None
 
 
-def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
+def _add(definition: ServerTool, raw: Any, found: _Found) -> None:
     known = found.by_name.get(definition.name)
     if definition.name in found.ambiguous or (known is not None and known.fingerprint != definition.fingerprint):
         # It is unknown which of the two would run. The same tool again is normal where a list moved between two pages.
@@ -425,8 +428,8 @@ def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
 
 
 def _note_caching(page: Any, found: _Found) -> None:
-    """Notes ``ttlMs`` and ``cacheScope``. The SDK fills them in where the server omitted them, which its objects
-    show."""
+    """Notes ``ttlMs`` and ``cacheScope``."""
+    # The SDK's objects have defaults where the server has sent nothing, and say which fields were set.
     fields_set = getattr(page, "model_fields_set", None)
     if fields_set is None or "ttl_ms" in fields_set or "ttlMs" in fields_set:
         ttl = peek(page, "ttlMs", "ttl_ms")
@@ -444,16 +447,16 @@ def _next_cursor(page: Any) -> str | None:
 
 
 Credentials: TypeAlias = str | bytes | Mapping[str, str] | None
-"""The means by which a server tells its callers apart: a token, or the headers of a request."""
+"""The means by which a server distinguishes its callers: a token, or the headers of a request."""
 
 LIST_CHANGED = "notifications/tools/list_changed"
 
 
 class MessageHandler(Protocol):
-    """The type of a handler for the SDK's ``ClientSession(message_handler=...)``."""
+    """Declares a handler for the SDK's ``ClientSession(message_handler=...)``."""
 
     async def __call__(self, message: Any) -> None:
-        """Takes a message of the server."""
+        """Handles a message of the server."""
 
 
 class _Key(NamedTuple):
@@ -468,8 +471,8 @@ class SchemaCache:
 
     A list is valid for as long as the server says (``ttlMs``, MCP 2026-07-28; 0 means that it is never kept), else for
     `default_ttl_s`. It is dropped earlier when the server announces a change (`message_handler`), on `invalidate`, and
-    for a session whose server has another version. Lists are kept apart by a keyed hash of the credentials, unless the
-    server says that all see the same (``cacheScope: public``). Credentials themselves are not kept.
+    for a session whose server has another version. Callers share a list only if the server says that all see the same
+    (``cacheScope: public``). Credentials are not kept.
 
     Calls of `resolve` that run at the same time wait for one ``tools/list``. Use one cache in one event loop at a time.
 
@@ -489,7 +492,7 @@ class SchemaCache:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if max_entries < 1:
-            raise ValueError(f"max_entries={max_entries}: must be at least 1")
+            raise ValueError(f"max_entries: expected at least 1, got {max_entries}")
         self._default_ttl_s = default_ttl_s
         self._max_ttl_s = max_ttl_s
         self._max_entries = max_entries
@@ -519,30 +522,32 @@ class SchemaCache:
         Args:
             server: its name here; two servers never share one.
             ask: gets the list from the server.
-            credentials: the means by which the server tells callers apart.
+            credentials: the means by which the server distinguishes callers.
             version: of the server; another one has another list.
             limits: those that `ask` reads the list by.
         """
         key = _Key(server, self._hash(credentials), version, limits)
         while True:
+            # The list of these credentials, or the one that the server says is everybody's.
             for candidate in (key, key._replace(partition=None)):
                 if (listing := self._fresh(candidate)) is not None:
                     return listing
             if (flight := self._flights.get(key)) is None:
                 return await self._fly(key, ask)
-            await flight.wait()  # its list may already be stale, or it failed: look again
+            # One request for all that wait. Its list may be stale by now, or it failed: then the next one asks itself.
+            await flight.wait()
 
     def invalidate(self, server: str | None = None) -> None:
-        """Drops the lists of a server, or of all; lists being asked for right now are not kept either."""
+        """Drops the lists of a server, or of all; lists that are being fetched are not kept either."""
         self._changes += 1
         gone = [key for key in self._entries if server is None or key.server == server]
         for key in gone:
             del self._entries[key]
 
     def message_handler(self, server: str, then: MessageHandler | None = None) -> MessageHandler:
-        """Returns a handler for ``ClientSession(..., message_handler=...)`` that drops the server's list when the
-        server announces a change. Servers of MCP 2026-07-28 announce it only to clients that listen for it
-        (``subscriptions/listen``).
+        """Returns a handler for ``ClientSession(..., message_handler=...)``, which drops a list that has changed.
+
+        Servers of MCP 2026-07-28 announce a change only to clients that listen for it (``subscriptions/listen``).
 
         Args:
             server: the name that `fetch_tools` is given.
@@ -569,6 +574,7 @@ class SchemaCache:
         asked_at, changes = self._clock(), self._changes
         try:
             listing = await ask()
+            # A change that was announced while the list was on its way may or may not be in it.
             if changes == self._changes:
                 self._keep(key, listing, asked_at)
             return listing
@@ -582,12 +588,13 @@ class SchemaCache:
             return
         if listing.public:
             key = key._replace(partition=None)
-        self._entries.pop(key, None)
+        self._entries.pop(key, None)  # so that it is kept as the newest
         while len(self._entries) >= self._max_entries:
             del self._entries[next(iter(self._entries))]
         self._entries[key] = listing, asked_at + ttl_s
 
     def _hash(self, credentials: Credentials) -> bytes:
+        # A key in memory is all that is needed of them: neither a dump nor a `repr` of the cache shows a token.
         if credentials is None:
             return b""
         if isinstance(credentials, Mapping):

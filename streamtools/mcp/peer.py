@@ -1,15 +1,8 @@
 """Talks to any object with the methods of an MCP session in one way.
 
-Two kinds are told apart. A ``ClientSession`` of the Python SDK is asked through its public ``send_request``, since its
-``call_tool`` would check results with a regular expression engine that a hostile ``pattern`` of the server can hold up
-for hours, and list the tools again to do so. Anything else (the SDK's ``Client``, FastMCP's, a fake) is asked through
-``list_tools`` and ``call_tool``, with those of their arguments that it takes. The ``mcp`` package is never imported
-first: an object of the SDK has already imported it.
-
-A page of ``tools/list`` that the SDK refuses, perhaps for one bad tool, is read as the JSON that the server sent. The
-type of an answer is given to ``send_request``. SDK 1 checks an answer by that type alone. SDK 2 first checks it by its
-own tables, in which it looks up the request's method; it does not check answers to methods that are in no table, such
-as those of extensions.
+A ``ClientSession`` of the Python SDK is asked through its ``send_request``; anything else (the SDK's ``Client``,
+FastMCP's, a fake) through ``list_tools`` and ``call_tool``, with those of their arguments that it accepts. The ``mcp``
+package is never imported first: an object of the SDK has already imported it.
 """
 
 from __future__ import annotations
@@ -37,34 +30,37 @@ OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], Awaitabl
 """Takes the server's progress about one call: the progress, the total, and a message."""
 
 HEADER_MISMATCH = -32020
-"""The server wants arguments repeated in HTTP headers (``x-mcp-header``), and the session, which writes these headers,
-has not seen the tool's current schema. Nothing was run."""
+"""The code of a server that wants arguments repeated in HTTP headers (``x-mcp-header``). Nothing was run. The session
+writes these headers, and has not seen the tool's current schema."""
 HEADERS_SINCE = "2026-07-28"
+"""The first version of the protocol in which that is the meaning of the code."""
 
 MAX_RELIST_PAGES = 100
 """Pages that are searched for one tool after a `HEADER_MISMATCH`."""
 
 CANCEL_PATIENCE_S = 2.0
-"""Seconds allowed for telling the server about a cancelled call."""
+"""Seconds allowed for notifying the server of a cancelled call."""
 
 MAX_LINE_CHARS = 8 << 20
 """Characters of a message that is read once more: as many as a whole list may have."""
 
 
 class Unasked(TypeError):
-    """Raised for a request that could not be made: this package and the session do not fit together, and the server was
-    not involved."""
+    """Raised for a request that could not be made, since this package and the session do not fit together.
+
+    The server was not involved.
+    """
 
     def __init__(self, session: Any) -> None:
         try:
             installed = f"mcp {version('mcp')} is installed"
         except PackageNotFoundError:
             installed = "mcp is not installed"
-        super().__init__(f"{type(session).__name__} does not take the request; {installed}, and {WANTED} is wanted")
+        super().__init__(f"{type(session).__name__} does not accept the request; {installed}, and {WANTED} is wanted")
 
 
 class Peer:
-    """A session of either kind.
+    """Asks a session for its tools, and calls them.
 
     Args:
         session: an initialised session: ``list_tools`` and ``call_tool`` as the SDK's ``ClientSession`` has them.
@@ -76,26 +72,25 @@ class Peer:
     def __init__(self, session: Any) -> None:
         for method in ("list_tools", "call_tool"):
             if not callable(getattr(session, method, None)):
-                raise TypeError(f"{type(session).__name__} is no MCP session: it has no method {method}()")
+                raise TypeError(f"{type(session).__name__} is not an MCP session: it has no method {method}()")
         self._session = session
         self._types = _sdk_types(session)
         self._answer = None if self._types is None else _answer_type(self._types)
-        self._list_takes = _arguments_of(session.list_tools)
-        self._call_takes = _arguments_of(session.call_tool)
+        self._list_parameters = _arguments_of(session.list_tools)
+        self._call_parameters = _arguments_of(session.call_tool)
 
     @property
     def server_version(self) -> str | None:
-        """The version that the server reports of itself, where the session keeps it (SDK 2)."""
+        """The server's own version, where the session keeps it (SDK 2)."""
         version = peek(peek(self._session, "server_info"), "version")
         return version if isinstance(version, str) else None
 
     async def page(self, cursor: str | None) -> Any:
-        """Returns one page of ``tools/list``: the first, or the one at `cursor`. Where the SDK does not take the page,
-        perhaps for one bad tool, it is requested again, as plain JSON.
+        """Returns one page of ``tools/list``: the first, or the one at `cursor`.
 
         Raises:
             Unasked: the request could not be made.
-            ValidationError: the session does not take the page, and has no other way to ask.
+            ValidationError: the session refuses the page, and has no other way to ask.
             Exception: any error that the session raises.
         """
         try:
@@ -104,14 +99,15 @@ class Peer:
         except ValidationError:
             if self._types is None:
                 raise
-        return await _unjudged_page(self._session, self._types, cursor)
+        # The SDK refuses a whole page for one tool that breaks the protocol; as plain JSON, only that one is refused.
+        return await _unchecked_page(self._session, self._types, cursor)
 
     async def _listed(self, cursor: str | None) -> Any:
         return await self._ask(partial(self._list, cursor))
 
     def _list(self, cursor: str | None) -> Awaitable[Any]:
         given: dict[str, Any] = {}
-        if "cache_mode" in self._list_takes:  # the SDK's Client keeps lists of its own, which ours would duplicate
+        if "cache_mode" in self._list_parameters:  # the SDK's Client keeps lists of its own, which ours would duplicate
             given["cache_mode"] = "refresh"
         if cursor is not None:
             given |= self._at(cursor)
@@ -119,7 +115,7 @@ class Peer:
         return asked
 
     def _at(self, cursor: str) -> dict[str, Any]:
-        if "params" not in self._list_takes:
+        if "params" not in self._list_parameters:
             return {"cursor": cursor}
         from mcp.types import PaginatedRequestParams  # a session that takes `params` wants this class
 
@@ -128,7 +124,7 @@ class Peer:
     @property
     def has_pages(self) -> bool:
         """True if the session can ask for more than the first page."""
-        return not self._list_takes.isdisjoint({"params", "cursor"})
+        return not self._list_parameters.isdisjoint({"params", "cursor"})
 
     async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
         """Sends ``tools/call``. A call that is cancelled here is cancelled on the server, too.
@@ -137,9 +133,11 @@ class Peer:
             Unasked: the request could not be made.
             Exception: any error that the session raises.
         """
+        # Not by the SDK's own `call_tool`: that would check results with a regular expression engine, which a hostile
+        # `pattern` of the server can hold up for hours, and list the tools again to do so.
         if self._types is None:
             offered = {"progress_callback": on_progress, "meta": meta or None}
-            given = {key: value for key, value in offered.items() if key in self._call_takes}
+            given = {key: value for key, value in offered.items() if key in self._call_parameters}
             return await self._ask(partial(self._session.call_tool, name, arguments, **given))
         request = partial(self._request, name, arguments, meta, on_progress)
         try:
@@ -147,27 +145,34 @@ class Peer:
         except Exception as error:
             if not self._wants_headers(error):
                 raise
+        # The session writes the headers by the schema that it saw last, which is none where our list was cached.
         await self._list_until(name)
         return await self._ask(request)
 
     async def _ask(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Returns the server's answer. `ask` is an async function: calling it only checks its arguments, and nothing is
-        sent before it is awaited."""
+        """Returns the server's answer.
+
+        Raises:
+            Unasked: the request could not be made.
+        """
         try:
+            # In a step of its own: a session's async functions check their arguments when they are called, and send
+            # when they are awaited. So this is our mistake, or that of the installed version, not the server's.
             asked = ask()
         except (TypeError, ValidationError) as error:
             raise Unasked(self._session) from error
         try:
             return await asked
         except ValidationError as error:
-            if not error.title.endswith(("Request", "Params")):  # the model that refuses: the answer's, or ours
+            # The title names the model that refuses: that of an answer, or of a request, which is ours.
+            if not error.title.endswith(("Request", "Params")):
                 raise
             raise Unasked(self._session) from error
 
     def _wants_headers(self, error: Exception) -> bool:
-        """Returns whether the server wants headers. Before MCP 2026-07-28 the same number may be an error of the tool's
-        own, after it ran."""
+        """Returns whether the server wants headers."""
         version = peek(self._session, "protocol_version")
+        # Before MCP 2026-07-28 the same number may be an error of the tool's own, after it ran: no second call then.
         modern = isinstance(version, str) and version >= HEADERS_SINCE
         return modern and peek(peek(error, "error"), "code") == HEADER_MISMATCH
 
@@ -208,8 +213,7 @@ def _sdk_types(session: Any) -> Any:
 
 @cache
 def _answer_type(types: Any) -> Any:
-    """Returns the type of a server's answer to a call since MCP 2026-07-28: a result, or a request for input. None for
-    mcp 1."""
+    """Returns the type of an answer to a call since MCP 2026-07-28, a result or a request for input; None for mcp 1."""
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1
         return None
     return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
@@ -242,11 +246,15 @@ def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(signature.parameters)
 
 
-# -- pages that the SDK refuses --
+# -- pages that the SDK refuses ----------------------------------------------------------------------------------------
+
+# The type of an answer is given to `send_request`. SDK 1 checks an answer by that type alone. SDK 2 first checks it by
+# its own tables, in which it looks up the request's method; it does not check answers to methods that are in no table,
+# such as those of extensions. So the method of our request equals no other text, itself excepted.
 
 
 class _Unlisted(str):
-    """A method that is in no table, whatever its letters are."""
+    """Names a method that is found in no table, whatever its letters are."""
 
     __slots__ = ()
 
@@ -256,7 +264,7 @@ class _Unlisted(str):
         return self is other
 
 
-class _AnyObject(RootModel[dict[str, Any]]):
+class _AnyResult(RootModel[dict[str, Any]]):
     pass
 
 
@@ -264,8 +272,8 @@ _LIST = _Unlisted("tools/list")
 _ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
-async def _unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
-    """Asks an SDK's session, of the generation of these types, for a page; checks only that the answer is an object.
+async def _unchecked_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
+    """Asks an SDK's session for a page, and checks only that the answer is an object.
 
     Raises:
         ValidationError: the SDK refuses the page even so.
@@ -273,7 +281,7 @@ async def _unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[s
     params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
         asked = types.ClientRequest(types.ListToolsRequest(method="tools/list", params=params))
-        answer: _AnyObject = await session.send_request(asked, _AnyObject)
+        answer: _AnyResult = await session.send_request(asked, _AnyResult)
         return answer.root
 
     class ListAnything(types.ListToolsRequest):  # type: ignore[misc]
@@ -285,11 +293,10 @@ async def _unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[s
 
 
 async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """Returns the result of `ask`; or the page itself, if the transport of `session` cannot read the message with it.
-
-    A transport passes such a message to the session's message handler as an exception, which contains the line, and the
-    request is never answered: half a surrogate pair in the description of one tool would take all the time of listing.
-    """
+    """Returns the result of `ask`; or the page itself, if the session's transport cannot read the message with it."""
+    # A transport passes such a message to the session's message handler as an exception, which contains the line, and
+    # never answers the request: half a surrogate pair in the description of one tool would take all the time of
+    # listing.
     handler = getattr(session, "_message_handler", None)  # both generations have it, under no public name
     if handler is None:
         return await ask()
@@ -297,7 +304,7 @@ async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
 
     async def listen(message: Any) -> None:
         if isinstance(message, ValidationError):
-            page = await to_thread.run_sync(_page_in, message)
+            page = await to_thread.run_sync(_page_in, message)  # it may be large
             if page is not None:
                 read.append(page)
                 scope.cancel()
@@ -309,13 +316,15 @@ async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
             return await ask()
         return read[0]
     finally:
-        if session._message_handler is listen:
+        if session._message_handler is listen:  # unless another listing has put its own over ours meanwhile
             session._message_handler = handler
 
 
 def _page_in(error: ValidationError) -> dict[str, Any] | None:
-    """Returns the page in a line that could not be read; an empty one if it cannot be read at all; None if the line is
-    no page."""
+    """Returns the page in a line that the transport could not read; None if the line does not contain one.
+
+    The page is empty if the line cannot be read here either.
+    """
     found = error.errors(include_url=False, include_context=False)
     line = found[0]["input"] if found else None
     if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:

@@ -1,7 +1,7 @@
 """Keeps tools as they were approved, so that a server that changes one afterwards is detected.
 
-A server may describe a harmless tool at first and another one a week later, under the same name. Therefore the approved
-tools are kept, and a tool that differs is not offered to the model until it was approved again.
+A server may describe a harmless tool at first and another one a week later, under the same name. A tool that differs
+from the approved one is not offered to the model until it was approved again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 from anyio import to_thread
 
 from ..exports.exporting import diff
-from .definition import ServerTool, excerpt, said
+from .definition import ServerTool, excerpt, fields_of
 
 __all__ = ["Approve", "Pins", "ToolChange"]
 
 MAX_LINES = 100
-"""Most differences that a `ToolChange` lists."""
+"""The most differences that a `ToolChange` lists."""
 MAX_LINE_CHARS = 1024
 """Characters of one difference: a place in a schema, and its old and new value."""
 MAX_PLACE_CHARS = 256
@@ -28,7 +28,7 @@ MAX_PLACE_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChange:
-    """A tool that has changed, or that is seen for the first time."""
+    """Describes a tool that has changed, or that is seen for the first time."""
 
     server: str
     name: str
@@ -41,8 +41,8 @@ class ToolChange:
     @property
     def lines(self) -> tuple[str, ...]:
         """The differences, one line each, for a person to read: long values are cut, invisible characters are codes."""
-        before = {} if self.old is None else said(self.old)
-        changes = diff(before, said(self.new))
+        before = {} if self.old is None else fields_of(self.old)
+        changes = diff(before, fields_of(self.new))
         lines = [excerpt(str(change), MAX_LINE_CHARS) for change in changes[:MAX_LINES]]
         rest = len(changes) - MAX_LINES
         return (*lines, f"and {rest} more") if rest > 0 else tuple(lines)
@@ -53,14 +53,14 @@ Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]
 
 
 class Pins:
-    """Approved tools, by server and name.
+    """Keeps the approved tools, by server and name.
 
         pins = Pins.loads(path.read_text(), on_change=ask_me)
         tools = await fetch_tools(session, server="github", pins=pins)
         path.write_text(pins.dumps())
 
-    A tool that changed is left out of the result of `fetch_tools`, and listed among its refused ones; a call to it is a
-    call to an unknown tool. A server that describes a tool differently to each caller needs pins for each caller.
+    `fetch_tools` leaves a tool that changed out, and lists it among its refused ones; a call to it is a call to an
+    unknown tool. A server that describes a tool differently to each caller needs pins for each caller.
 
     Args:
         approved: the value of another one's `approved`.
@@ -94,14 +94,14 @@ class Pins:
                 for server, tools in servers.items()
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"these are no pins as Pins.dumps() writes them ({type(error).__name__})") from error
+            raise ValueError(f"expected a text of Pins.dumps(), got another ({type(error).__name__})") from error
         return cls(approved, trust_on_first_use=trust_on_first_use, on_change=on_change)
 
     def dumps(self) -> str:
-        """Returns all approved tools as JSON text: the same for the same pins, with a line for each value, to keep
-        under version control."""
+        """Returns all approved tools as JSON text, the same for the same pins."""
+        # Sorted, with a line for each value: pins are kept under version control, and a change has to be a small diff.
         servers = {
-            server: {name: said(definition) for name, definition in tools.items()}
+            server: {name: fields_of(definition) for name, definition in tools.items()}
             for server, tools in self._approved.items()
         }
         return json.dumps({"pins": servers}, indent=1, sort_keys=True) + "\n"
@@ -116,14 +116,14 @@ class Pins:
         self._approved.setdefault(server, {})[definition.name] = definition
 
     def prepare(self, server: str, definition: ServerTool) -> None:
-        """Computes the fingerprints that `check` compares, which takes some time for large schemas. It may run in any
-        thread."""
+        """Computes the fingerprints that `check` compares; may run in any thread."""
+        # `check` runs in the event loop, which a hash of a large schema would hold up.
         old = self._approved.get(server, {}).get(definition.name)
         for each in (definition, old):
             _ = each and each.fingerprint
 
     async def check(self, server: str, definition: ServerTool) -> str | None:
-        """Returns why a tool must not be offered; None if it may, which is remembered."""
+        """Returns the reason for which a tool must not be offered; None if it may, which is remembered."""
         old = self._approved.get(server, {}).get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:
             return None
@@ -133,14 +133,12 @@ class Pins:
         change = ToolChange(server=server, name=definition.name, old=old, new=definition)
         if self._on_change is not None:
             answer = self._on_change(change)
+            # Only `True`: the text that somebody typed, "no", is true as well.
             if (await answer if inspect.isawaitable(answer) else answer) is True:
                 self.approve(server, definition)
                 return None
         if old is None:
             return "it was never approved"
         lines = await to_thread.run_sync(lambda: change.lines, abandon_on_cancel=True)
-        return f"it is not what was approved: {'; '.join(_place(line) for line in lines[:3])}"
-
-
-def _place(line: str) -> str:
-    return excerpt(line.partition(":")[0], MAX_PLACE_CHARS)
+        places = (excerpt(line.partition(":")[0], MAX_PLACE_CHARS) for line in lines[:3])
+        return f"it is not what was approved: {'; '.join(places)}"

@@ -244,7 +244,7 @@ async def test_the_oldest_list_goes_first() -> None:
 
 def test_a_cache_holds_something() -> None:
     assert len(SchemaCache(max_entries=1)) == 0
-    with pytest.raises(ValueError, match="max_entries=0"):
+    with pytest.raises(ValueError, match="max_entries: expected at least 1, got 0"):
         SchemaCache(max_entries=0)
 
 

@@ -183,7 +183,7 @@ async def test_an_answer_that_the_sdk_does_not_take_is_told_without_its_content(
         return Answer.model_validate({"content": "secret"})
 
     observation = await call(answer)
-    assert observation.model_content == "Error: the MCP server 's' answered with something that is no tool result"
+    assert observation.model_content == "Error: the MCP server 's' answered with something that is not a tool result"
 
 
 class WithoutArguments(FakeSession):
@@ -217,7 +217,7 @@ async def test_a_request_that_cannot_be_made_is_not_told_as_the_servers_fault(se
     observation = await observed(await fetch_tools(session(listed("f")), server="s"), "f")
     assert (observation.outcome, type(observation.error)) == ("failed", ToolError)
     assert observation.model_content == (
-        f"Error: the MCP server 's' was not asked: {session.__name__} does not take the request; "
+        f"Error: the MCP server 's' was not asked: {session.__name__} does not accept the request; "
         f"mcp {version('mcp')} is installed, and {extra('mcp')} is wanted"
     )
 
@@ -232,7 +232,7 @@ async def test_a_list_that_cannot_be_asked_for_is_not_told_as_the_servers_fault(
         async def list_tools(self, *, cursor: str | None = None, more: int) -> Any:  # type: ignore[override]
             raise AssertionError("it cannot be called with what there is")
 
-    with pytest.raises(TypeError, match=r"^WithoutCursor does not take the request; mcp .* is wanted$"):
+    with pytest.raises(TypeError, match=r"^WithoutCursor does not accept the request; mcp .* is wanted$"):
         await fetch_tools(WithoutCursor(listed("f")), server="s")
 
 

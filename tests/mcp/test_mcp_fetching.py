@@ -115,7 +115,7 @@ async def test_a_session_that_knows_no_cursor_gives_its_only_page() -> None:
 
     tools = await fetch_tools(Simple(), server="s")
     assert ([made.name for made in tools], tools.complete) == (["a"], False)
-    assert "takes no cursor" in tools.refused[0].reason
+    assert "has no cursor" in tools.refused[0].reason
     assert (await observed(tools, "a")).value == "a {}"
 
 
@@ -141,7 +141,7 @@ async def test_a_session_that_hides_what_its_methods_take_is_asked_for_the_least
     "session", [None, object(), SimpleNamespace(list_tools=print), SimpleNamespace(call_tool=print)]
 )
 async def test_what_is_no_session_is_refused_where_it_is_given(session: Any) -> None:
-    with pytest.raises(TypeError, match=r"is no MCP session: it has no method (list_tools|call_tool)\(\)"):
+    with pytest.raises(TypeError, match=r"is not an MCP session: it has no method (list_tools|call_tool)\(\)"):
         await fetch_tools(session, server="s")
 
 
@@ -302,7 +302,7 @@ async def test_a_page_that_is_none_ends_the_list(page: Any) -> None:
     first = {"tools": [listed("a")], "nextCursor": "1"}
     tools = await fetch_tools(FakeSession(pages=[first, page]), server="s")
     assert ([made.name for made in tools], tools.complete) == (["a"], False)
-    assert tools.refused[0].reason == "a page of the list holds no list of tools"
+    assert tools.refused[0].reason == "a page of the list has no list of tools"
 
 
 @pytest.mark.parametrize("cursor", [7, "", None, ["1"]])
@@ -338,14 +338,14 @@ for _ in range(300):
 
 REFUSED = [
     ({"name": "x"}, "has no inputSchema"),
-    (listed("x", inputSchema=[]), "inputSchema is no object"),
-    (listed("x", inputSchema=True), "inputSchema is no object"),
-    (listed("x", inputSchema={"type": "string"}), "its type must be 'object'"),
-    (listed("x", inputSchema={"type": ["object", "null"]}), "its type must be 'object'"),
+    (listed("x", inputSchema=[]), "inputSchema is not an object"),
+    (listed("x", inputSchema=True), "inputSchema is not an object"),
+    (listed("x", inputSchema={"type": "string"}), "expected the type 'object'"),
+    (listed("x", inputSchema={"type": ["object", "null"]}), "expected the type 'object'"),
     (listed("x", inputSchema=CYCLE), "inputSchema is larger than max_schema_bytes=1000"),  # it has no end
     (listed("x", inputSchema=DEEP), "inputSchema is larger than max_schema_bytes=1000"),
     (listed("x", inputSchema={"type": "object", "x": DEEPER}), "inputSchema cannot be written as JSON"),
-    (listed("x", inputSchema={"type": "object", "x": [0] * 400}), "holds more JSON values than max_schema_values=400"),
+    (listed("x", inputSchema={"type": "object", "x": [0] * 400}), "has more JSON values than max_schema_values=400"),
     (listed("x", inputSchema={"type": "object", "default": float("nan")}), "cannot be written as JSON"),
     (listed("x", inputSchema={"type": "object", "x": object()}), "cannot be written as JSON"),
     (listed("x", inputSchema={"type": "object", "x": "\ud800"}), "cannot be written as JSON"),
@@ -354,15 +354,15 @@ REFUSED = [
     (listed("x", inputSchema={"type": "object", "$schema": "https://example.com/mine"}), "dialect|schema"),
     (listed("x", inputSchema={"type": "object", "properties": 3}), "properties"),
     (listed("x", inputSchema={"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}), "nowhere"),
-    (listed("x", outputSchema=[]), "outputSchema is no object"),
+    (listed("x", outputSchema=[]), "outputSchema is not an object"),
     (listed("x", outputSchema={"$ref": "file:///etc/passwd"}), "passwd"),
-    (listed("x", description=3), "description is no text"),
+    (listed("x", description=3), "description is not text"),
     (listed("x", description="x" * 101), "max_description_chars=100"),
     (listed("x", description="\ud800"), "surrogate"),
     (listed("x", execution={"taskSupport": "required"}), "task only"),
-    (7, "its name is no text"),
-    (None, "its name is no text"),
-    ([], "its name is no text"),
+    (7, "its name is not text"),
+    (None, "its name is not text"),
+    ([], "its name is not text"),
 ]
 
 

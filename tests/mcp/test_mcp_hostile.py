@@ -98,7 +98,7 @@ def test_whatever_a_call_is_answered_it_is_a_result_or_an_error_of_the_tool(answ
 
 @pytest.mark.parametrize("answer", [7, None, {}, [], {"content": None}, {"isError": False, "_meta": {}}])
 def test_an_answer_without_any_content_is_no_success(answer: Any) -> None:
-    with pytest.raises(ToolError, match="no tool result: it has no content"):
+    with pytest.raises(ToolError, match="not a tool result: it has neither content"):
         tool_result(answer, limits=Limits())
 
 

@@ -79,7 +79,7 @@ async def test_a_stream_calls_the_tools_of_a_process() -> None:
     assert progress == [{"progress": 1, "total": 2}, {"progress": 2, "total": 2}]
     assert "does not fit the tool's output schema: degrees: " in seen["c4"].model_content
     assert "does not fit the tool's output schema: a: " in seen["c5"].model_content
-    assert seen["c6"].model_content == "Error: the MCP server 'plain' answered with something that is no tool result"
+    assert seen["c6"].model_content == "Error: the MCP server 'plain' answered with something that is not a tool result"
     assert seen["c7"].model_content == "Error: the MCP server 'plain' answered with error -32602: Unknown tool: missing"
     sent = [message["params"]["name"] for message in told["received"] if message["method"] == "tools/call"]
     assert sorted(sent) == sorted(["echo", "forecast", "count", "hot", "evil", "junk", "missing", "received"])
@@ -235,7 +235,7 @@ async def test_one_tool_that_the_sdk_does_not_take_costs_that_tool_alone() -> No
             tools = await fetch_tools(session, server="plain")
             assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
     assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
-    assert [(note.name, note.reason) for note in tools.refused] == [("broken", "inputSchema is no object")]
+    assert [(note.name, note.reason) for note in tools.refused] == [("broken", "inputSchema is not an object")]
 
 
 @pytest.mark.parametrize(("argument", "name"), [("halves", "half"), ("deep", "deep")])
@@ -257,7 +257,7 @@ async def test_a_page_that_is_none_at_all_ends_the_list_at_once() -> None:
         async with stdio("none") as session:
             tools = await fetch_tools(session, server="plain")
     assert ([made.name for made in tools], tools.complete) == (["echo", "forecast", "slow"], False)
-    assert [(note.name, note.reason) for note in tools.refused] == [(None, "a page of the list holds no list of tools")]
+    assert [(note.name, note.reason) for note in tools.refused] == [(None, "a page of the list has no list of tools")]
 
 
 # -- the SDK's own server ------------------------------------------------------------------------------------------
