@@ -6,14 +6,12 @@
     async with pipeline(stream, tools=tools, stages=adapter.stages()) as events: ...
     messages += adapter.messages(events.turn)
 
-Whatever the mode, a call gives the same events and the same record. Without a stream: `extract_tool_call`, then
+Whatever the mode, a call has the same events and the same record. Without a stream: `extract_tool_call`, then
 `validate_tool_call`.
 
-    native         the adapter's interface, and the API's own calls
-    text_modes     payloads in the text, validation added to another adapter, and the choice of a mode for a model
-    text_histories turns as text
+    text_modes     the adapter's interface, the modes, and the choice of a mode for a model
     reading        the payloads' grammar, the events for it, the check of calls and the message for refused ones
-    responses      whole texts and whole responses; the form of the answer for the model, as a schema and in words
+    responses      whole texts and whole responses; the form of the answer for the model; histories in text
 """
 
 from __future__ import annotations

@@ -1,27 +1,12 @@
-"""Reads payloads out of the text of a model without tool calling: as calls, text and reasoning, as they come.
+"""Reads payloads out of the text of a model without tool calling: as calls, text and reasoning, while they stream.
 
     {"tool": "get_weather", "arguments": {"city": "Paris"}, "scratchpad": "Look it up."}
     {"answer": "Sunny.", "scratchpad": "That was easy."}
     {"scratchpad": "Where to begin?"}
 
-A payload may stand anywhere in the text, in a code fence, and inside ``{"response": ...}``. Keys come in any order; a
-key with the value ``null`` counts as absent. Keys of other names are skipped, unless the first key is one: then the
-object is no payload, and nothing inside it is read, since it is data that the model shows.
-
-`PayloadStage` makes events of it. A call found here is treated like a native one: accumulated, validated, dispatched,
-observed. It ends with the response, as a call of the chat wire does, so that one that was cut can never run.
-
-    {"scratchpad": "Look it up.", "tool": "get_weather", "arguments": {"city": "Pa...
-     → reasoning, delta by delta   → a call, whose arguments grow
-
-Without a stream, `check` decides whether a payload's call may run, and words for the model why not; a `RetryBudget`
-bounds how often it may try again.
-
-Theory of operation of `PayloadReader`. Between payloads an opener is looked for; from there a generator reads
-(`Reader`), and all that it reads is held, since it may be text. The payload is *found* once a part of it was emitted:
-its call, its answer or its scratchpad. Nothing can be taken back from then on. A text has one payload: the rest is text
-and is not searched again, because a model that goes on by itself invents the tool's result, and the next call from
-that.
+`PayloadStage` makes events of a payload, wherever it stands in the text. A call in it is treated like a native one:
+accumulated, validated, dispatched, observed. Without a stream, `check` decides whether a payload's call may run, and
+words the problems for the model; a `RetryBudget` bounds how often it may try again.
 """
 
 from __future__ import annotations
@@ -57,26 +42,34 @@ _FENCE = Markers(["```"])
 _FIRST_CHARACTERS = frozenset("{`")
 _LABELS = frozenset({"", "json", "tool_call", "tool_code"})
 _MAX_LABEL = 16  # characters of a fence's label
-_MAX_KEY = 4096  # characters of a key; ours have ten, but an object that is no payload has to be read to its end, too
-_MAX_BLANK = 4096  # characters of white space around a payload that are dropped; JSON mode may run into endless ones
+# Characters of a key; ours have ten, but an object that is not a payload has to be read to its end, too.
+_MAX_KEY = 4096
+# Characters of white space around a payload that are dropped: JSON mode may run into an endless sequence of them.
+_MAX_BLANK = 4096
 _STRING_STOPS = Markers('"\\')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _VALUE_BEGINS = frozenset('"{[-0123456789tf')  # the first characters of any JSON value but null
 
 
+# -- the grammar of payloads -------------------------------------------------------------------------------------------
+
+# A payload may stand anywhere in the text, in a code fence, and inside `{"response": ...}`. Its keys are in any order;
+# one with the value `null` counts as absent.
+
+
 class Sink(Protocol):
-    """Takes the parts of a text as they are read."""
+    """Receives the parts of a text as they are read."""
 
     def text(self, text: str) -> None:
-        """Takes text that is no part of the payload."""
+        """Receives text outside the payload."""
         ...
 
     def call(self, name: str) -> None:
-        """Takes the name of the tool that the payload calls."""
+        """Receives the name of the tool that the payload calls."""
         ...
 
     def arguments(self, text: str) -> None:
-        """Takes more of the call's arguments, as JSON."""
+        """Receives more of the call's arguments, as JSON."""
         ...
 
     def call_over(self, *, whole: bool) -> None:
@@ -84,11 +77,11 @@ class Sink(Protocol):
         ...
 
     def begin(self, key: str, *, is_string: bool) -> None:
-        """Begins an answer or a scratchpad. Other JSON than a string comes as it is written."""
+        """Begins an answer or a scratchpad. Other JSON than a string is passed on as it is written."""
         ...
 
     def add(self, text: str) -> None:
-        """Takes more of the answer or scratchpad."""
+        """Receives more of the answer or scratchpad."""
         ...
 
     def end(self) -> None:
@@ -99,9 +92,13 @@ class Sink(Protocol):
 class PayloadReader:
     """Finds the payload in a text.
 
+    Theory of operation. In the text an opener is looked for; from there a generator reads (`Reader`), and holds all that
+    it reads, since it may be text. The payload is *found* once a part of it was emitted: its call, its answer or its
+    scratchpad. Nothing can be taken back from then on.
+
     Args:
         limits: bounds on names and arguments.
-        sink: takes the parts of the text.
+        sink: receives the parts of the text.
     """
 
     def __init__(self, limits: Limits, sink: Sink) -> None:
@@ -113,7 +110,7 @@ class PayloadReader:
         self._sink = sink
         self._reader = Reader(limits, lines=False)
         self._parsing: Parsing[None] | None = None
-        self._at_edge = True  # True if only white space has come so far, or since the payload
+        self._at_edge = True  # True if there was only white space so far, or since the payload
         self._blank = ""
 
     def is_plain(self, text: str) -> bool:
@@ -123,7 +120,7 @@ class PayloadReader:
         return self.found or _FIRST_CHARACTERS.isdisjoint(text)
 
     def feed(self, text: str) -> None:
-        """Takes more text."""
+        """Reads more text."""
         self._reader.feed(text)
         self._read()
 
@@ -137,7 +134,7 @@ class PayloadReader:
             self._sink.text(blank)
 
     def _read(self) -> None:
-        """Reads all text that has come."""
+        """Reads all text that has been fed."""
         while self._parsing is not None or self._seek():
             assert self._parsing is not None, "one was begun"
             try:
@@ -158,27 +155,29 @@ class PayloadReader:
         """Looks for an opener of the payload; emits the text before it."""
         reader = self._reader
         text, start = reader.text, reader.at
+        # A text has one payload, and its rest is not searched again: a model that goes on by itself invents the result
+        # of the tool, and the next call from that.
         opener = None if self.found else _OPENERS.search(text, start)
         if opener is not None:
-            self.tell(text[start : opener.start()])
+            self.emit_text(text[start : opener.start()])
             reader.at = opener.start()
             reader.hold()
             self._parsing = self._object() if opener[0] == "{" else self._fence()
             return True
         reader.at = len(text) if self.found or reader.over else _OPENERS.held_from(text, start)
-        self.tell(text[start : reader.at])
+        self.emit_text(text[start : reader.at])
         reader.feed("")
         return False
 
     def _give_up(self, rest: str) -> None:
-        """Stops reading an object that is no payload, or a broken one."""
+        """Stops reading an object that is broken, or not a payload."""
         self._parsing = None
         if self.found and not self.whole:
             self._sink.call_over(whole=False)
-        self.tell(rest)
+        self.emit_text(rest)
 
-    def tell(self, text: str) -> None:
-        """Emits text that is no part of the payload, without white space at its edges."""
+    def emit_text(self, text: str) -> None:
+        """Emits text outside the payload, without white space at its edges."""
         if not text:
             return
         if self._at_edge:
@@ -200,12 +199,13 @@ class PayloadReader:
     def _fence(self) -> Parsing[None]:
         reader = self._reader
         yield from reader.expect("```")
-        if (yield from reader.word(_MAX_LABEL)) not in _LABELS:  # code in some language, which is text to its end
-            self.tell(reader.take_back())
-            yield from reader.until(_FENCE, self.tell)
+        # Code in some language is text to the end of its fence: an object in it is an example, not a payload.
+        if (yield from reader.word(_MAX_LABEL)) not in _LABELS:
+            self.emit_text(reader.take_back())
+            yield from reader.until(_FENCE, self.emit_text)
             reader.hold()
             yield from reader.expect("```")
-            self.tell(reader.take_back())
+            self.emit_text(reader.take_back())
             return
         if (yield from reader.spaces()) != "{":
             raise NotACall
@@ -218,7 +218,7 @@ class PayloadReader:
 
 
 class _Object:
-    """One object while it is read."""
+    """Reads one object, which may turn out to be a payload or not."""
 
     def __init__(self, owner: PayloadReader, reader: Reader, limits: Limits, sink: Sink) -> None:
         self.owner = owner
@@ -226,11 +226,11 @@ class _Object:
         self.limits = limits
         self.sink = sink
         self.known = False  # a key of ours was seen
-        self.foreign = False  # the object is no payload
+        self.foreign = False  # the object is not a payload
         self.tool = ""
-        self.arguments: list[str] | None = None  # those that came before the tool, or [] once they were emitted
+        self.arguments: list[str] | None = None  # those that stood before the tool, or [] once they were emitted
         self.begun = False  # the call was emitted
-        self.told: set[str] = set()
+        self.emitted: set[str] = set()
         self.members: dict[str, Callable[[str, str], Parsing[None]]] = {
             "tool": self._tool,
             "arguments": self._arguments,
@@ -241,14 +241,14 @@ class _Object:
     def read(self) -> Parsing[None]:
         """Reads the object, and emits it as a payload or as text."""
         yield from self._read(nested=False)
-        if not self.foreign and self.tool and not self.begun:
+        if not self.foreign and self.tool and not self.begun:  # without arguments
             self._begin()
-        if self.begun or self.told:
+        if self.begun or self.emitted:
             self.owner.whole = True
             self.sink.call_over(whole=True)
             self.reader.hold()  # any text after the payload is plain text
         else:
-            self.owner.tell(self.reader.take_back())
+            self.owner.emit_text(self.reader.take_back())
 
     def _read(self, *, nested: bool) -> Parsing[None]:
         reader = self.reader
@@ -264,6 +264,8 @@ class _Object:
 
     def _member(self, key: str, first: str) -> Parsing[None]:
         read = self.members.get(key)
+        # Unknown keys are skipped, unless the first key is one: then the object is data that the model shows, and
+        # nothing inside it is read.
         if read is None or self.foreign:
             self.foreign = self.foreign or not self.known
             yield from self._pass()
@@ -277,11 +279,11 @@ class _Object:
             yield from read(key, first)
 
     def _pass(self) -> Parsing[None]:
-        """Skips a value: it is text if the object is no payload, and otherwise ignored."""
+        """Skips a value: it is text if the object is not a payload, and otherwise ignored."""
         reader = self.reader
         if self.foreign:
-            self.owner.tell(reader.take_back())
-            yield from reader.value(self.owner.tell)
+            self.owner.emit_text(reader.take_back())
+            yield from reader.value(self.owner.emit_text)
             reader.hold()
         elif self.owner.found:
             reader.let_go()
@@ -291,8 +293,8 @@ class _Object:
             yield from reader.value(_drop, self.limits.max_argument_bytes)  # held by the reader
 
     def _refuse(self) -> Parsing[None]:
-        """Skips a value that no payload has here."""
-        if self.owner.found:
+        """Skips a value that a payload cannot have at this key: a second tool, or a name that is not a string."""
+        if self.owner.found:  # a part of the call has been emitted: it is cut
             raise NotACall
         self.foreign = True
         yield from self._pass()
@@ -311,7 +313,7 @@ class _Object:
             yield from self._refuse()
             return
         self.arguments = []
-        if not self.tool:
+        if not self.tool:  # a call has a name from its first event on, so arguments before the name are kept
             yield from self.reader.value(self.arguments.append, self.limits.max_argument_bytes)
             return
         self._begin()
@@ -326,10 +328,10 @@ class _Object:
             self.sink.arguments(text)
 
     def _words(self, key: str, first: str) -> Parsing[None]:
-        """Reads an answer or a scratchpad, which is emitted as it comes."""
-        if key in self.told:
+        """Reads an answer or a scratchpad, which is emitted piece by piece."""
+        if key in self.emitted:
             raise NotACall
-        self.told.add(key)
+        self.emitted.add(key)
         self.owner.commit()
         is_string = first == '"'
         self.sink.begin(key, is_string=is_string)
@@ -340,7 +342,7 @@ class _Object:
         self.reader.hold()
 
     def _other_words(self) -> Parsing[None]:
-        """Reads a value that is no string: it is emitted as it is written, and has to be JSON."""
+        """Reads a value other than a string: it is emitted as it is written, and has to be JSON."""
         json = PartialJSON(max_depth=self.limits.max_json_depth)
 
         def take(piece: str) -> None:
@@ -357,29 +359,30 @@ def _drop(text: str) -> None:
 
 
 def _string(reader: Reader, take: Callable[[str], object]) -> Parsing[None]:
-    """Takes a JSON string, in pieces of its decoded text. A raw line break in it counts as a line break: the text is
-    meant for people, and local models write raw ones."""
+    """Reads a JSON string, and passes it on in pieces of its decoded text."""
+    # By hand, not by a JSON parser: a raw line break counts as a line break, since the text is meant for people, and
+    # local models write raw ones.
     yield from reader.expect('"')
-    joiner = SurrogateJoiner()
+    joiner = SurrogateJoiner()  # an escaped character beyond U+FFFF is two escapes, which may be in two pieces
 
-    def tell(piece: str) -> None:
+    def emit(piece: str) -> None:
         if text := joiner.feed(piece):
             take(text)
 
     while True:
-        stop = yield from reader.until(_STRING_STOPS, tell)
+        stop = yield from reader.until(_STRING_STOPS, emit)
         reader.hold()  # a bad escape is text
         reader.at += 1
         if stop == '"':
             break
-        tell((yield from _escaped(reader)))
+        emit((yield from _escaped(reader)))
         reader.let_go()
     if rest := joiner.finish():
         take(rest)
 
 
 def _escaped(reader: Reader) -> Parsing[str]:
-    """Takes the rest of an escape, after its backslash; returns the character."""
+    """Reads the rest of an escape, after its backslash; returns the character."""
     character = yield from reader.peek()
     reader.at += 1
     if character != "u":
@@ -403,7 +406,7 @@ _REQUIRED = "is required but missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallValidation:
-    """The result of checking whether a call's arguments fit its tool."""
+    """Says whether a call's arguments fit its tool."""
 
     is_valid: bool
     error_message: str | None = None
@@ -411,7 +414,7 @@ class ToolCallValidation:
     arguments: dict[str, Any] | None = field(default=None, repr=False)
     """The arguments in the function's types and with its defaults; None unless they are valid."""
     validated: bool = True
-    """True if a schema was checked. False where the mode checks none: then `is_valid` says only that there are
+    """True if a schema was checked. False where the mode checks none: then `is_valid` means only that there are
     arguments."""
 
 
@@ -425,7 +428,7 @@ def check(
     Args:
         payload: the result of `extract_tool_call`.
         tools_by_name: the tools that may be called.
-        shown_as: gives a tool as it was shown to the model, if that differs from the tool.
+        shown_as: returns a tool as it was shown to the model, if that differs from the tool.
     """
     found = _call_of(payload, tools_by_name)
     if isinstance(found, ToolCallValidation):
@@ -433,7 +436,7 @@ def check(
     name, given, arguments = found
     tools = Toolset([given])
     (tool,) = tools.values()
-    assert tool is not None, "it is no bare name"
+    assert tool is not None, "it is a tool, not a bare name"
     if shown_as is not None:
         tools = Toolset([shown_as(name, tool)])
     try:
@@ -457,7 +460,7 @@ def _call_of(
     """Returns name, tool and arguments of the call, or the reason why there is none."""
     name = payload.get("tool") if payload else None
     if payload is None or not isinstance(name, str):
-        return _invalid("the response holds no tool call")
+        return _invalid("the response has no tool call")
     if name not in tools_by_name:
         return _invalid(str(UnknownTool(name, available=sorted(tools_by_name))))
     arguments = payload.get("arguments", {})
@@ -475,6 +478,7 @@ def _invalid(message: str) -> ToolCallValidation:
 
 def _refused(error: InvalidArguments) -> ToolCallValidation:
     """Returns an error in the form that models know from pydantic: the place, and below it the rule."""
+    # Of problems, never of values: those would come back in the next request, and stand in its logs.
     problems = error.problems or (f"arguments: {error}",)
     return _invalid("ArgValidationError: " + "\n".join(map(_in_two_lines, problems)))
 
@@ -490,16 +494,16 @@ def _in_two_lines(problem: str) -> str:
     return f"{where}\n  {rule[:1].upper()}{rule[1:]}"
 
 
-# -- tools that take any arguments, and the bound on retries -----------------------------------------------------------
+# -- tools that accept any arguments, and the bound on retries ---------------------------------------------------------
 
 
 def unchecked(tool: Tool) -> Tool:
-    """Returns the same tool, taking any arguments as they are; the record of its calls says ``validated=False``."""
+    """Returns the same tool, which accepts any arguments; the record of its calls says ``validated=False``."""
     return replace(tool, boundary="advisory", _binder=_Unchecked(tool))
 
 
 class _Unchecked:
-    """A binder that checks only that the model sets no parameter that only the program sets."""
+    """Binds arguments unchecked, but for parameters that only the program may set."""
 
     validator_name: str | None = None
 
@@ -515,7 +519,7 @@ class _Unchecked:
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         names = self.schema.get("properties", {})
         if self.schema.get("additionalProperties") is False and not names.keys() >= arguments.keys():
-            raise self._refused("have a name that is no argument of this tool")
+            raise self._refused("have a name that is not an argument of this tool")
         return dict(arguments), ()
 
     def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -523,6 +527,8 @@ class _Unchecked:
             args, kwargs = self._binder.arrange(values, injected)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self._refused("do not have what the function's parameters need") from None
+        # A tool's `**kwargs` are one argument, an object, whose keys the model chooses: with validation they are
+        # checked one by one, and without it a key could be that of a parameter for the context.
         if any(name in self._reserved and name not in values and name not in injected for name in kwargs):
             raise self._refused("set, by way of **kwargs, a parameter that only the program sets")
         return args, kwargs
@@ -537,7 +543,7 @@ class _Unchecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """The decision to ask again: append `message` to the history."""
+    """Decides to ask again: append `message` to the history."""
 
     message: dict[str, str]
     """The user's message that says what was wrong."""
@@ -549,7 +555,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetriesSpent:
-    """The decision not to ask again: the model had all its retries."""
+    """Decides not to ask again: the model had all its retries."""
 
     attempts: int
     """Number of retries that were made."""
@@ -578,7 +584,7 @@ class RetryBudget:
 
     def __init__(self, limit: int = 2) -> None:
         if limit < 0:
-            raise ValueError(f"RetryBudget({limit}): the limit must be 0 or more")
+            raise ValueError(f"RetryBudget: expected a limit of 0 or more, got {limit}")
         self.limit = limit
         self.used = 0
         """Retries since the last success."""
@@ -589,7 +595,7 @@ class RetryBudget:
         Args:
             error_message: the problem (`ToolCallValidation.error_message`); None where the response had no payload.
         """
-        text = error_message or "the response holds no JSON object of the form that was asked for"
+        text = error_message or "the response has no JSON object of the form that was asked for"
         if self.used >= self.limit:
             return RetriesSpent(attempts=self.used, error_message=text)
         self.used += 1
@@ -608,12 +614,16 @@ _LABEL = "payload"  # of the one call; wires use numbers, or names of their own
 
 
 class PayloadStage(TextStage):
-    """Turns the payload in the text into events, as the sink of its reader. Stands before ``accumulate``."""
+    """Turns the payload in the text into events, as the sink of its reader. Stands before ``accumulate``.
+
+    {"scratchpad": "Look it up.", "tool": "get_weather", "arguments": {"city": "Pa...
+     → reasoning, delta by delta   → a call, whose arguments grow
+    """
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
         self._reader = PayloadReader(limits, self)
-        self._text_came = False
+        self._has_text = False
         self._has_call = False
         self._key = ""
 
@@ -621,15 +631,16 @@ class PayloadStage(TextStage):
         return self._reader.is_plain(text)
 
     def _text(self, text: str) -> None:
-        self._text_came = True
+        self._has_text = True
         self._reader.feed(text)
 
     def _text_over(self) -> None:
         self._reader.over()
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
-        if self._text_came and not self._reader.whole:
+        if self._has_text and not self._reader.whole:
             self._out.append(StreamWarning("no_payload", "the text holds no whole payload"))
+        # The provider saw a text and said "stop"; a loop asks the finish whether there are calls to answer.
         return replace(end, finish="tool_calls") if end.finish == "stop" and self._has_call else end
 
     # -- the sink --
@@ -648,7 +659,8 @@ class PayloadStage(TextStage):
         self._tell_between(ToolCallFragment(_LABEL, arguments=text))
 
     def call_over(self, *, whole: bool) -> None:
-        """Marks the call as cut if it will never end; a whole one ends with the response."""
+        """Marks the call as cut if it will never end."""
+        # A whole one ends with the response, as a call of chat completions does, so that one that was cut cannot run.
         if self._has_call and not whole:
             self._tell_between(ToolCallFragment(_LABEL, end=True, cut=True))
 
@@ -678,28 +690,27 @@ class PayloadStage(TextStage):
 
 
 PAYLOADS = TextRecipe("payloads", lambda tools, limits: PayloadStage(limits), before="accumulate")
-"""A recipe of the stage, to be put before ``accumulate``."""
+"""The recipe of the stage, to be put before ``accumulate``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ValidateAs:
-    """A recipe of the stage ``validate``, with each tool as an adapter showed it to the model."""
+    """Makes the stage ``validate``, with each tool as an adapter showed it to the model."""
 
-    told: Callable[[str, Tool], Exported]
+    shown_as: Callable[[str, Tool], Exported]
     name: str = "validate"
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> Validate:
         """Makes the stage for one stream."""
-        told = Toolset(name if tool is None else self.told(name, tool) for name, tool in tools.items())
-        return Validate(told, limits)
+        shown = Toolset(name if tool is None else self.shown_as(name, tool) for name, tool in tools.items())
+        return Validate(shown, limits)
 
 
 def with_payloads(shown_as: Callable[[str, Tool], Exported] | None = None) -> StageList:
     """Returns the default stages with the one for payloads.
 
     Args:
-        shown_as: gives a tool as it was shown to the model under that name, if its arguments have to be read in
-            another way.
+        shown_as: returns a tool as it was shown to the model under that name, if its arguments have to be decoded.
     """
     stages = DEFAULT.insert_before("accumulate", PAYLOADS)
     return stages if shown_as is None else stages.without("validate").insert_after("finalize", _ValidateAs(shown_as))

@@ -1,20 +1,8 @@
 """Reads whole responses of any form, and describes tools and the form of the answer to models without tool calling.
 
-**Reading.** A response is an SDK's object, its dict, one message of it, a text, or a `Turn`. The payload in a text is
-found by the same grammar as in a stream (`reading`), so that both always agree.
-
-**Describing.** In words, for the system prompt; or as a schema that a provider enforces for the whole answer, with a
-variant per tool, an answer and a scratchpad:
-
-    {"type": "object", "properties": {"response": {"anyOf": [
-        {"type": "object", "properties": {"tool": {"enum": ["add"]}, "arguments": {...}}, ...},
-        {"type": "object", "properties": {"answer": {"type": "string"}}, ...},
-        {"type": "object", "properties": {"scratchpad": {"type": "string"}}, ...}]}}, ...}
-
-OpenAI takes no union at the root ("The root level object of a schema must be an object and not use anyOf",
-https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof-and-must-be-an-object), so the
-union stands in the one property of an object. Every object is closed, and requires all of its properties. Definitions
-under a tool's ``$defs`` move to the root's, where references find them.
+A response is an SDK's object, its dict, one message of it, a text, or a `Turn`. Tools and answers are described in
+words, for the system prompt, or as a schema that a provider enforces for the whole answer. Calls and results become
+text in the histories of such models.
 """
 
 from __future__ import annotations
@@ -56,7 +44,7 @@ __all__ = [
     "payload_of_turn",
     "payload_schema",
     "result_text",
-    "said_in",
+    "content_of",
     "text_messages",
     "tool_prompt",
     "with_system_prompt",
@@ -68,7 +56,7 @@ _THINK, _THINK_END = "<think>", "</think>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseCall:
-    """A native call of a response."""
+    """Holds a native call of a response."""
 
     call_id: str
     name: str
@@ -79,7 +67,7 @@ class ResponseCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseContent:
-    """The content of one response."""
+    """Holds the text and the native calls of one response."""
 
     text: str
     """All of its text, without a block of ``<think>`` that opens it, which the stream also splits off."""
@@ -88,23 +76,24 @@ class ResponseContent:
     calls: tuple[ResponseCall, ...] = ()
 
 
-def said_in(response: Any) -> ResponseContent:
+def content_of(response: Any) -> ResponseContent:
     """Reads a whole response: a chat completion, an Anthropic message, a message of either, or a text.
 
     Raises:
         TypeError: `response` is none of these.
     """
     if isinstance(response, str):
-        return ResponseContent(text=_thought_out(response), verbatim=response)
+        return ResponseContent(text=_without_thought(response), verbatim=response)
     message = _message(response)
     content = _get(message, "content")
     blocks: list[Any] = content if isinstance(content, list) else []
     text = content if isinstance(content, str) else "".join(_text(block) for block in blocks)
     calls = [*(_get(message, "tool_calls") or ()), *(block for block in blocks if _get(block, "type") == "tool_use")]
-    return ResponseContent(text=_thought_out(text), verbatim=text, calls=tuple(map(_call, calls)))
+    return ResponseContent(text=_without_thought(text), verbatim=text, calls=tuple(map(_call, calls)))
 
 
 def _message(response: Any) -> Any:
+    # Each wire says where a whole response has its message: `choices[0].message`, or the response itself.
     places = {wire.message_in: None for wire in known() if wire.message_in}
     found = (_at(response, place) for place in places)
     message = next((message for message in found if message is not None), None)
@@ -140,8 +129,8 @@ def _text(block: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _thought_out(text: str) -> str:
-    """Returns a text without the reasoning that opens it; reasoning that is never closed goes to the end."""
+def _without_thought(text: str) -> str:
+    """Returns a text without the reasoning that opens it, which goes to the end if it is never closed."""
     bare = text.lstrip()
     return bare.partition(_THINK_END)[2] if bare.startswith(_THINK) else text
 
@@ -156,29 +145,33 @@ def _call(call: Any) -> ResponseCall:
 
 
 def _as_text(given: Any) -> str:
-    """Returns arguments as the text that they are; Ollama and Anthropic have them parsed."""
+    """Returns arguments as JSON text."""
     if given is None:
         return ""
+    # Ollama and Anthropic have them parsed.
     return given if isinstance(given, str) else to_json(given, inf_nan_mode="null").decode()
 
+
+# -- the payload of a response -----------------------------------------------------------------------------------------
 
 Payload: TypeAlias = dict[str, Any]
 """A model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``; or a scratchpad
 alone."""
 
 NO_PAYLOAD = "no_payload"
-"""Code of the warning that a text has no whole payload."""
+"""The code of the warning that a text has no whole payload."""
 
-_MAX_TRIES = 64  # braces that begin no object; for each, the rest of the text may be read once
+# Braces that do not begin an object. For each, the rest of the text may be read once, so this bounds quadratic time.
+_MAX_TRIES = 64
 
 
 def find_payload(text: str) -> Payload | None:
-    """Returns the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no
-    whole one.
+    """Returns the payload in a text: alone, in a code fence, or with prose around it; None if it has no whole one.
 
     >>> find_payload('Let me see. {"tool": "add", "arguments": {"a": 1}} Wait for it.')
     {'tool': 'add', 'arguments': {'a': 1}}
     """
+    # By the grammar of the stream, so that whole and streamed responses always agree.
     collected = _Collected()
     reader = PayloadReader(Limits(), collected)
     reader.feed(text)
@@ -187,7 +180,7 @@ def find_payload(text: str) -> Payload | None:
 
 
 class _Collected:
-    """A sink that keeps the payload."""
+    """Keeps the payload, as the sink of its reader."""
 
     def __init__(self) -> None:
         self.payload: Payload = {}
@@ -209,7 +202,7 @@ class _Collected:
     def call_over(self, *, whole: bool) -> None:
         if "tool" not in self.payload:
             return
-        self.payload.pop("answer", None)  # text beside a call is no answer
+        self.payload.pop("answer", None)  # with a call beside it, it is text of a turn that goes on
         found = arguments_of("".join(self._arguments))
         if isinstance(found, str):
             self.broken = True
@@ -229,15 +222,14 @@ class _Collected:
 
 
 def payload_of_turn(turn: Turn) -> Payload | None:
-    """Returns the payload of a turn that was read with the stages of an adapter; None if it has no whole one.
-
-    The turn's text is an answer by now, and is never searched for calls again.
-    """
+    """Returns the payload of a turn that was read with the stages of an adapter; None if it has no whole one."""
+    # Made of the turn's parts: its text is an answer by now, and is never searched for calls again.
     if any(warning.code == NO_PAYLOAD for warning in turn.warnings) or not turn.parts:
         return None
     payload: Payload = {}
     kinds = [part.kind for part in turn.parts]
     scratchpad = scratchpad_of(turn)
+    # In the model's own order, since a payload is also written back into the history.
     if scratchpad and kinds[0] == "reasoning":
         payload["scratchpad"] = scratchpad
     call = next((call for call in turn.calls if call.kind != "server"), None)
@@ -254,18 +246,19 @@ def payload_of_turn(turn: Turn) -> Payload | None:
 
 
 def only_thinks(turn: Turn) -> bool:
-    """Returns whether a turn decides nothing: it is a scratchpad alone, whole or cut by its length."""
+    """Returns whether a turn is a scratchpad alone, whole or cut by its length."""
     kinds = {part.kind for part in turn.parts}
     return turn.finish in ("stop", "length") and kinds <= {"reasoning", "provider"} and bool(scratchpad_of(turn))
 
 
 def scratchpad_of(turn: Turn) -> str:
-    """Returns the text of a turn's scratchpad; reasoning that a provider has signed does not count."""
+    """Returns the text of a turn's scratchpad."""
+    # Reasoning that a provider has signed is its own, and not a part of a payload.
     return "".join(part.text for part in turn.parts if part.kind == "reasoning" and not part.provider_state)
 
 
 def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
-    """Returns a call's arguments, refused ones too; None if they are no whole object."""
+    """Returns a call's arguments, refused ones too; None if they are not a whole object."""
     if call.arguments is not None:
         return call.arguments
     if call.problem != "invalid_arguments":
@@ -275,10 +268,11 @@ def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
 
 
 def payload_of_call(call: ResponseCall) -> Payload:
-    """Returns a native call as a payload. Arguments that are no JSON object stay text: validation reports them."""
+    """Returns a native call as a payload."""
     if call.is_custom:
         return {"tool": call.name, "arguments": {"input": call.text}}
     found = arguments_of(call.text)
+    # Arguments that are not a JSON object stay text: validation reports them.
     return {"tool": call.name, "arguments": call.text if isinstance(found, str) else found[0]}
 
 
@@ -288,8 +282,7 @@ def payload_json(payload: Mapping[str, Any]) -> str:
 
 
 def parse_json_response(text: str) -> dict[str, Any] | None:
-    """Returns the first whole JSON object in a text, whatever it contains: alone, in a code fence, or with prose around
-    it.
+    """Returns the first whole JSON object in a text, whatever it contains and whatever stands around it.
 
     >>> parse_json_response('Sure! ```json {"city": "Paris"} ``` Anything else?')
     {'city': 'Paris'}
@@ -321,10 +314,9 @@ To think first, begin any of these with a key "scratchpad"."""
 
 
 def tool_prompt(tools: AnyTools) -> str:
-    """Returns the tools and the form of the answer as text, for the system prompt of a model that gets them in no other
-    way.
+    """Returns the tools and the form of the answer as text for a system prompt, always the same for the same tools.
 
-    The same tools give the same text, to the byte.
+    It is for a model to which no field of the request describes them.
 
     Args:
         tools: the tools that the model may call.
@@ -350,11 +342,11 @@ def named_tools(tools: AnyTools) -> list[tuple[str, Tool]]:
 
 
 def with_system_prompt(messages: Sequence[Mapping[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """Returns the messages with `prompt` as system prompt: added to the first message if that is one, since many
-    templates take only one."""
+    """Returns the messages with `prompt` as system prompt, or added to the system prompt that they begin with."""
     copies = [dict(message) for message in messages]
     first = copies[0] if copies else {}
     content = first.get("content")
+    # Added, since many models' templates accept one system prompt only.
     if first.get("role") not in _SYSTEM_ROLES or not isinstance(content, (str, list)):
         return [{"role": "system", "content": prompt}, *copies]
     first["content"] = (
@@ -369,7 +361,12 @@ _DEFS = "#/$defs/"
 def payload_schema(
     tools: Iterable[tuple[str, str, Mapping[str, Any]]], *, wrapped: bool, scratchpad: bool
 ) -> dict[str, Any]:
-    """Returns the schema of an answer.
+    """Returns the schema of an answer: a union of a variant per tool, an answer and a scratchpad.
+
+        {"type": "object", "properties": {"response": {"anyOf": [
+            {"type": "object", "properties": {"tool": {"enum": ["add"]}, "arguments": {...}}, ...},
+            {"type": "object", "properties": {"answer": {"type": "string"}}, ...},
+            {"type": "object", "properties": {"scratchpad": {"type": "string"}}, ...}]}}, ...}
 
     Args:
         tools: name, description and parameters of each tool.
@@ -386,20 +383,23 @@ def payload_schema(
         {"description": "The final answer.", **_closed({"answer": {"type": "string"}}, scratchpad=scratchpad)}
     )
     variants.append({"description": "Only think.", **_closed({}, scratchpad=True)})
+    # OpenAI: "The root level object of a schema must be an object and not use anyOf",
+    # https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof-and-must-be-an-object
     root = _closed({WRAPPER: {"anyOf": variants}}, scratchpad=False) if wrapped else {"anyOf": variants}
     return {**root, "$defs": defs} if defs else root
 
 
 def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
-    """Returns an object with exactly these members. The scratchpad is first, since models write members in this
-    order."""
-    if scratchpad:
+    """Returns the schema of an object with exactly these members, and maybe a scratchpad."""
+    if scratchpad:  # first, since models write members in the schema's order: it thinks before it decides
         members = {"scratchpad": {"type": "string"}, **members}
+    # Closed, with all members required, as OpenAI's strict schemas have to be.
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
 def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     """Returns the parameters for use in a larger schema; moves their definitions into `defs`."""
+    # References lead from the document's root (`#/$defs/x`), where the tool's own definitions would not be found.
     own: Mapping[str, Any] = parameters.get("$defs", {})
     bare = {key: value for key, value in parameters.items() if key not in ("$defs", "$schema")}
     names = {name: _free(f"{tool}_{name}", defs, own) for name in own}
@@ -425,7 +425,7 @@ def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> di
 
 
 def _free(wanted: str, *others: Mapping[str, Any]) -> str:
-    """Returns a key that is not taken, of characters that every provider takes and no pointer has to escape."""
+    """Returns a free key, of characters that every provider accepts and no pointer has to escape."""
     wanted = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted)
     name, number = wanted, 1
     while any(name in names for names in others):
@@ -435,8 +435,7 @@ def _free(wanted: str, *others: Mapping[str, Any]) -> str:
 
 
 def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
-    """Returns a copy of a schema with each reference put through `place`. Values that are no schemas stay as they
-    are."""
+    """Returns a copy of a schema with each reference put through `place`. Values other than schemas stay."""
     if isinstance(schema, list):  # of schemas
         return [_with_references(inner, place) for inner in schema]
     if not isinstance(schema, Mapping):
@@ -454,13 +453,10 @@ def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
 
 # -- histories in text -----------------------------------------------------------------------------------------------
 
-# Writes histories for models that know neither calls nor results: what was called and observed becomes text.
+# Calls and results become text, for models that know neither:
 #
 #     {"role": "assistant", "content": '{"tool": "add", "arguments": {"a": 1, "b": 2}}'}
 #     {"role": "user", "content": "Observation: 3"}
-#
-# A turn comes in, its messages in the shape of its wire go out. A model that only thought is asked to go on, since
-# many templates and providers refuse a history that ends with the model's own message.
 
 CHAT = "openai.chat_completions"
 """The wire of turns that have none."""
@@ -488,20 +484,17 @@ def result_text(result: Any) -> str:
 
 
 def assistant_text(response: Any, wrapper: str | None = None) -> str:
-    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have taken the payload
-    apart.
-
-    A payload that was cut is written as far as it came, so that it is not taken for a whole one.
+    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have split the payload.
 
     Args:
         response: a whole response, or a turn.
         wrapper: the key under which the payload stands in an object of its own, if it does.
     """
     if not isinstance(response, Turn):
-        return said_in(response).verbatim
+        return content_of(response).verbatim
     calls = {call.call_id: call for call in response.calls if call.kind != "server"}
     if calls:
-        return _around_calls(response, calls, wrapper)
+        return _calls_text(response, calls, wrapper)
     payload = payload_of_turn(response)
     if payload is not None:
         return _wrapped(payload_json(payload), wrapper)
@@ -509,14 +502,16 @@ def assistant_text(response: Any, wrapper: str | None = None) -> str:
 
 
 def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]]:
-    """Returns a turn as text, in the shape of its wire: the model's message, and one message of the user's with the
-    results of its calls, or with the request to go on if the model has only thought. Empty if it said nothing.
+    """Returns a turn as text messages in the shape of its wire; none if the model wrote nothing.
 
-    Images and files of results stand behind the text, which has a placeholder for each.
+    They are the model's message, and one message of the user's with the results of its calls, or with the request to go
+    on if the model has only thought. Images and files of results stand behind the text, which has a placeholder for
+    each.
     """
     text = assistant_text(turn, wrapper)
     if not text.strip():  # which providers refuse
         return []
+    # The record before the name: a wire of the program's own need not be registered.
     wire = wire_named(turn.record or turn.wire or CHAT)
     part = Part(kind="text", text=text)
     rendered = wire.render(Answer(parts=(part,), calls={}, arguments={}, results=(), own_wire=False))
@@ -524,7 +519,7 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
     ours = [call for call in turn.calls if call.kind != "server"]
     results = [result_of(call, observed.get(call.call_id), wire.name) for call in ours]
     lines = [observed_line(result.content) for result in results]
-    if only_thinks(turn):
+    if only_thinks(turn):  # many templates and providers refuse a history that ends with the model's own message
         lines.append(_GO_ON)
     media = [block for result in results for block in result.blocks if isinstance(block, Media)]
     prompt = Prompt(role="user", blocks=(Text("\n".join(lines)), *media))
@@ -532,12 +527,12 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
 
 
 def observed_line(content: str) -> str:
-    """Returns a result as the model is to read it in the user's words."""
+    """Returns a result as a line of the user's message."""
     return f"Observation: {content}"
 
 
 def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -> list[Any]:
-    """Returns the same history with the results of calls that it says are waiting for an approval.
+    """Returns the same history with the results of calls that waited for an approval when it was written.
 
     Args:
         messages: the history, in which the results of these calls' turn stand last. It is not changed.
@@ -547,6 +542,7 @@ def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -
         ValueError: the history does not have as many calls that wait as there are results.
     """
     history = list(messages)
+    # Text has no ids: the lines that say that a call waits are replaced in call order, in the last message with any.
     written = [observed_line(result.model_content) for result in sorted(results, key=lambda result: result.index)]
     for at in reversed(range(len(history) if written else 0)):
         filled = _Filled(written)
@@ -556,7 +552,7 @@ def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -
     else:
         filled, message, at = _Filled(written), None, 0
     if filled.found != len(written):
-        raise ValueError(f"messages: {len(written)} calls wait for a result, and the history says so of {filled.found}")
+        raise ValueError(f"messages: expected {len(written)} calls that wait for a result, got {filled.found}")
     return [*history[:at], message, *history[at + 1 :]] if written else history
 
 
@@ -585,9 +581,8 @@ class _Filled:
 # -- payloads, written anew --------------------------------------------------------------------------------------
 
 
-def _around_calls(turn: Turn, calls: Mapping[str, ToolCall], wrapper: str | None) -> str:
-    """Writes calls as payloads, with the text around them, in the order in which they came. The first has the
-    scratchpad."""
+def _calls_text(turn: Turn, calls: Mapping[str, ToolCall], wrapper: str | None) -> str:
+    """Writes calls as payloads, with the text around them, in the turn's order. The first has the scratchpad."""
     written: list[str] = []
     text, scratchpad, thought_first = "", scratchpad_of(turn), False
     for part in turn.parts:
@@ -609,13 +604,14 @@ def _call_text(call: ToolCall, before: str, after: str, wrapper: str | None) -> 
     if after:
         members["scratchpad"] = _json(after)
     text = "{" + ",".join(f"{_json(key)}:{value}" for key, value in members.items())
+    # A payload that was cut is written to where it was cut: closed, the model would take it for a call that was made.
     if call.status == "truncated":
         return _wrapped(_cut(text) if after else text, wrapper, cut=True)
     return _wrapped(text + "}", wrapper)
 
 
 def _arguments_text(call: ToolCall) -> str:
-    """Writes a call's arguments for the model: anew if they are whole, else as they came."""
+    """Writes a call's arguments for the model: anew if they are whole, else as the model wrote them."""
     if call.kind == "custom":
         text = payload_json({"input": call.arguments_text})
         return _cut(text.removesuffix("}")) if call.status == "truncated" else text

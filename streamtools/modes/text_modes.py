@@ -1,4 +1,4 @@
-"""Defines the interface to the ways in which models call tools, and adapts models whose API has tool calling.
+"""Defines the interface to the ways in which models call tools, and an adapter for each of these ways.
 
 An adapter handles what differs between models: the request, the response, the arguments. Any object with the methods of
 `ToolCallingAdapter` is one; with those of `StreamingAdapter` it reads streams, too.
@@ -30,6 +30,7 @@ from .responses import (
     Payload,
     ResponseCall,
     assistant_text,
+    content_of,
     find_payload,
     named_tools,
     observed_line,
@@ -38,7 +39,6 @@ from .responses import (
     payload_of_turn,
     payload_schema,
     result_text,
-    said_in,
     text_messages,
     tool_prompt,
     with_system_prompt,
@@ -63,8 +63,10 @@ __all__ = [
 
 @runtime_checkable
 class ToolCallingAdapter(Protocol):
-    """Handles the parts that differ between models: request, response and arguments. Any object with these three
-    methods is an adapter."""
+    """Handles the parts that differ between models: request, response and arguments.
+
+    Any object with these three methods is an adapter.
+    """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Returns the fields to add to the request of a chat completion.
@@ -78,8 +80,9 @@ class ToolCallingAdapter(Protocol):
         ...
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Returns the model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or
-        a scratchpad alone. None if it wrote nothing of this form.
+        """Returns the model's decision; None if the response has none of this form.
+
+        It is ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or a scratchpad alone.
 
         Args:
             response: a whole response (an object of the SDK, or its dict), its text, or a `Turn` that was read with
@@ -97,15 +100,17 @@ class ToolCallingAdapter(Protocol):
 
 @runtime_checkable
 class StreamingAdapter(ToolCallingAdapter, Protocol):
-    """An adapter that also reads streams: ``pipeline(stream, tools=tools, stages=adapter.stages())``."""
+    """Reads streams, too: ``pipeline(stream, tools=tools, stages=adapter.stages())``."""
 
     def stages(self) -> StageList:
         """Returns the stages for a stream in this mode: calls in its text become calls like native ones."""
         ...
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Returns the messages to append after a turn: the model's answer, and the results of its calls, or the request
-        to go on if it has only thought."""
+        """Returns the messages to append after a turn.
+
+        They are the model's answer, and the results of its calls, or the request to go on if it has only thought.
+        """
         ...
 
     def only_thinks(self, turn: Turn) -> bool:
@@ -145,7 +150,7 @@ _CHAT = "openai.chat_completions"
 
 
 class NativeToolAdapter:
-    """An adapter for the API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
+    """Adapts the API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
 
     A whole response is read for its first call, as one payload has one. A stream (or a `Turn`) has them all: there
     `messages` writes every call and every result.
@@ -162,8 +167,8 @@ class NativeToolAdapter:
         readable = [each.name for each in known() if each.message_in is not None]
         if wire not in readable:
             raise ValueError(
-                f"NativeToolAdapter does not know {wire!r}; known: {', '.join(readable)}. "
-                "For others, put what streamtools.exports gives into the request yourself"
+                f"NativeToolAdapter: expected one of {', '.join(readable)}, got {wire!r}. "
+                "For others, put the payloads of streamtools.exports into the request yourself"
             )
         self.wire = wire
         """The wire whose form the tools take."""
@@ -172,15 +177,16 @@ class NativeToolAdapter:
         return f"{type(self).__name__}({self.wire!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
+        """Returns the request's fields for its tools; none if there are no tools.
 
         Raises:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
-                `streamtools.exports.export` gives it, here and to the pipeline.
+                `streamtools.exports.export` returns it, here and to the pipeline.
         """
         payloads = [
-            given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _made(tools)
+            given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _as_tools(tools)
         ]
+        # Providers refuse an empty list of tools.
         return entries.find(self.wire, False)[0].request(payloads, False) if payloads else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
@@ -189,14 +195,15 @@ class NativeToolAdapter:
             calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
             text = response.text
         else:
-            content = said_in(response)
+            content = content_of(response)
             calls, text = [payload_of_call(call) for call in content.calls], content.verbatim
         if calls:
             return calls[0]
         return {"answer": text} if text else None
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Validates the call by the tool itself; the API's own check is not relied upon."""
+        """Validates the call by the tool itself."""
+        # The API's own check is not relied upon: not every server holds the model to the schema.
         return check(payload, tools_by_name)
 
     def stages(self) -> StageList:
@@ -216,19 +223,21 @@ class NativeToolAdapter:
         return with_results(list(messages), results, self.wire)
 
     def tool_call_id(self, response: Any) -> str | None:
-        """Returns the id of the call that `extract_tool_call` gives; None if there is none."""
+        """Returns the id of the call that `extract_tool_call` returns; None if there is none."""
         if isinstance(response, Turn):
             return next((call.call_id for call in response.calls if call.kind != "server"), None)
-        return next((call.call_id for call in said_in(response).calls), None)
+        return next((call.call_id for call in content_of(response).calls), None)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Returns the model's message in the form of chat completions, with only the call that `extract_tool_call`
-        gives: a call without a result is refused. For a turn, the message has all calls."""
+        """Returns the model's message in the form of chat completions.
+
+        That of a turn has all its calls, that of a response only the one that `extract_tool_call` returns.
+        """
         if isinstance(response, Turn):
             return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
-        content = said_in(response)
+        content = content_of(response)
         message: dict[str, Any] = {"role": "assistant", "content": content.verbatim or None}
-        if content.calls:
+        if content.calls:  # the first alone: the others get no result, and a call without one is refused
             message["tool_calls"] = [_chat_call(content.calls[0])]
         return message
 
@@ -245,8 +254,8 @@ class NativeToolAdapter:
         return {"role": "tool", "tool_call_id": tool_call_id, "content": result_text(result)}
 
 
-def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
-    """Returns the given tools as tools, also those that are functions."""
+def _as_tools(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
+    """Returns the given tools and functions as tools."""
     exported = {given.name: given for given in tools if isinstance(given, Exported)}
     return [exported.get(name) or tool for name, tool in named_tools(tools)]
 
@@ -268,18 +277,12 @@ def _chat_call(call: ResponseCall) -> dict[str, Any]:
 
 # -- modes in text ---------------------------------------------------------------------------------------------------
 
-# Adapts models that write payloads in the text, asked for by a schema, JSON mode or the prompt; and chooses a mode.
-#
-# Their histories are text, too: `responses` writes them.
-#
-# The mode is chosen by an ordered table of model names (`DEFAULT_RULES`); the first rule that fits decides. A name is
-# compared in lower case and without the parts before the model: the vendor (``openai/gpt-4o``,
-# ``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); for a fine-tune, the model
-# behind ``ft:`` counts. Ollama's ``mistral:7b`` is ``mistral-7b``. No request is made.
+# These models write payloads in the text, asked for by a schema, JSON mode or the prompt. Their histories are text, too
+# (`responses`), since many of their templates have neither calls nor results.
 
 
 class _TextAdapter(ABC):
-    """Base of these adapters: reads responses, and writes histories."""
+    """Reads responses and writes histories: the base of the adapters of text."""
 
     _wrapper: str | None = None
     """The key under which the model was asked to write its payload."""
@@ -292,12 +295,12 @@ class _TextAdapter(ABC):
         """Returns the fields to add to the request; see `ToolCallingAdapter`."""
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Returns the payload of a response; None if it has no whole one. A native call, which may still come, counts
-        as one."""
+        """Returns the payload of a response, or its native call as one; None if it has no whole payload."""
         if isinstance(response, Turn):
             return payload_of_turn(response)
-        content = said_in(response)
+        content = content_of(response)
         found = find_payload(content.text)
+        # A native call may still come, though no tools were declared.
         if found is None and content.calls:
             native = payload_of_call(content.calls[0])
             return native if isinstance(native["arguments"], dict) else None
@@ -337,13 +340,12 @@ class _TextAdapter(ABC):
 
 
 class OpenAIStructuredAdapter(_TextAdapter):
-    """An adapter for a provider that enforces a schema for the whole answer: a variant per tool, an answer, a
-    scratchpad.
+    """Adapts a provider that enforces a schema for the whole answer: a variant per tool, an answer, a scratchpad.
 
     Args:
         strict: False for tools that no strict schema can express, or servers without it: the model may then deviate,
             and only validation finds it.
-        wrapped: False puts the union at the root, which vLLM and llama.cpp take and OpenAI does not.
+        wrapped: False puts the union at the root, which vLLM and llama.cpp accept and OpenAI does not.
         scratchpad: calls and answers begin with a scratchpad, so that the model thinks before it decides.
     """
 
@@ -362,36 +364,37 @@ class OpenAIStructuredAdapter(_TextAdapter):
         Raises:
             ExportError: a tool cannot be expressed strictly; the message says why.
         """
-        described = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
+        described = [
+            (name, tool.description, self._as_shown(name, tool).payload["function"]["parameters"])
+            for name, tool in named_tools(tools)
+        ]
         schema = payload_schema(described, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
         form = find(CHAT).structured
         assert form is not None, "the wire of this adapter has structured output"
+        # Each tool may keep within the provider's bounds while all of them in one schema exceed these.
         if self._strict and (problem := schema_problem(schema, form.strict.bounds)) is not None:
             raise ExportError(f"the answer's schema, with all tools in it: {problem}; {_WITHOUT_STRICT}")
         return form.request("agent_response", schema, self._strict)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
         """Reads the arguments as the schema made the model write them, and validates them by the tool itself."""
-        return check(payload, tools_by_name, self._told)
+        return check(payload, tools_by_name, self._as_shown)
 
     def stages(self) -> StageList:
         """Returns the stages for a stream in this mode. They read arguments as the schema made the model write them."""
-        return with_payloads(self._told)
+        return with_payloads(self._as_shown)
 
-    def _told(self, name: str, tool: Tool) -> Exported:
-        """Returns the tool as the schema shows it. Its name is only a value there, so any name will do."""
+    def _as_shown(self, name: str, tool: Tool) -> Exported:
+        """Returns the tool as the schema shows it to the model."""
+        # The tool's own name: here it is a value of the schema, not a function's name by the provider's rule.
         return replace(_exported(tool, self._strict), name=name)
-
-    def _parameters(self, name: str, tool: Tool) -> dict[str, Any]:
-        parameters: dict[str, Any] = self._told(name, tool).payload["function"]["parameters"]
-        return parameters
 
 
 _WITHOUT_STRICT = "OpenAIStructuredAdapter(strict=False) does without the provider's guarantee"
 
 
 def _exported(tool: Tool, strict: bool) -> Exported:
-    if tool.kind == "custom":  # as a function with one text
+    if tool.kind == "custom":  # as a function with one text: the variant of a payload has no form for raw text
         function = {"parameters": {**tool.schema, "additionalProperties": False}}
         return Exported(tool=tool, wire=CHAT, name=tool.name, payload={"function": function}, decode=dict)
     try:
@@ -403,7 +406,7 @@ def _exported(tool: Tool, strict: bool) -> Exported:
 
 
 class JSONObjectAdapter(_TextAdapter):
-    """An adapter for JSON mode: the provider ensures that the answer is a JSON object, the system prompt describes it.
+    """Adapts JSON mode: the provider ensures that the answer is a JSON object, and the system prompt describes it.
 
     `format_request` also returns ``messages``, which take the place of yours.
     """
@@ -417,8 +420,9 @@ class JSONObjectAdapter(_TextAdapter):
 
 
 class ParsedAdapter(_TextAdapter):
-    """An adapter for JSON in the text as it comes: the provider gets no instructions, nothing is validated, and the
-    record of each call says so. Tell the model its tools with `tool_prompt`.
+    """Adapts JSON in the text as the model wrote it: nothing is validated, and the record of each call says so.
+
+    The request has no instructions: describe the tools to the model with `tool_prompt`.
     """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -430,20 +434,20 @@ class ParsedAdapter(_TextAdapter):
         return pass_unchecked(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """Returns the stages for a stream in this mode: calls run with the arguments that came."""
-        return with_payloads(_taken_as_it_comes)
+        """Returns the stages for a stream in this mode: calls run with the model's arguments as they are."""
+        return with_payloads(_unvalidated)
 
 
-def _taken_as_it_comes(name: str, tool: Tool) -> Exported:
+def _unvalidated(name: str, tool: Tool) -> Exported:
     return Exported(tool=unchecked(tool), wire="", name=name, payload={}, decode=dict)
 
 
 class ValidatedAdapter:
-    """Another adapter, with every call validated by its tool.
+    """Validates every call of another adapter by its tool.
 
     Args:
         base: the adapter that writes the request and reads the response; it may be one of yours. By default nothing is
-            added to the request, and JSON is found in the text. Tell the model its tools with `tool_prompt` then.
+            added to the request, and JSON is found in the text: describe the tools to the model with `tool_prompt`.
     """
 
     def __init__(self, base: ToolCallingAdapter | None = None) -> None:
@@ -459,6 +463,7 @@ class ValidatedAdapter:
 
     def extract_tool_call(self, response: Any) -> Payload | None:
         """Returns the payload that the base finds; in a turn, that of the stages."""
+        # A base of three methods knows nothing of turns: their payload was read by our stages.
         return (self._streaming if isinstance(response, Turn) else self.base).extract_tool_call(response)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
@@ -496,6 +501,7 @@ class ValidatedAdapter:
 
     @property
     def _streaming(self) -> StreamingAdapter:
+        # Any text adapter reads streams and writes histories in the same way; which one makes no difference.
         return self.base if isinstance(self.base, StreamingAdapter) else JSONObjectAdapter()
 
 
@@ -503,7 +509,7 @@ class ValidatedAdapter:
 
 
 class ToolCallingMode(Enum):
-    """The way in which a model calls tools."""
+    """Names the way in which a model calls tools."""
 
     AUTO = "auto"
     """Chosen by the model's name: see `streamtools.modes.DEFAULT_RULES`."""
@@ -514,7 +520,7 @@ class ToolCallingMode(Enum):
     VALIDATED = "validated"
     """JSON in the text, validated by the tool before it may run."""
     PARSED = "parsed"
-    """JSON in the text as it comes. Nothing is validated, and the record of each call says so."""
+    """JSON in the text as the model wrote it. Nothing is validated, and the record of each call says so."""
 
 
 NATIVE, STRUCTURED, VALIDATED = ToolCallingMode.NATIVE, ToolCallingMode.STRUCTURED, ToolCallingMode.VALIDATED
@@ -522,13 +528,13 @@ NATIVE, STRUCTURED, VALIDATED = ToolCallingMode.NATIVE, ToolCallingMode.STRUCTUR
 
 @dataclass(frozen=True, slots=True)
 class ModelRule:
-    """A rule that models of certain names are used in a certain mode.
+    """Assigns a mode to the models whose names match a pattern.
 
     >>> ModelRule("my-model", ToolCallingMode.STRUCTURED).fits("acme/my-model-v2")
     True
 
     Raises:
-        ValueError: the pattern is no regular expression, or the mode is ``AUTO``.
+        ValueError: the pattern is not a regular expression, or the mode is ``AUTO``.
     """
 
     pattern: str
@@ -541,7 +547,7 @@ class ModelRule:
 
     def __post_init__(self) -> None:
         if self.mode is ToolCallingMode.AUTO:
-            raise ValueError(f"ModelRule({self.pattern!r}): AUTO is no mode that a rule can lead to")
+            raise ValueError(f"ModelRule({self.pattern!r}): expected a mode other than AUTO, which is found by rules")
         try:
             compiled = re.compile(self.pattern, re.IGNORECASE)
         except re.error as error:
@@ -564,6 +570,8 @@ _DOTTED_VENDOR = re.compile(
 
 def _bare(name: str) -> str:
     """Returns the model's name without vendor, path and region; for a fine-tune, the name of its base model."""
+    # The same model is `gpt-4o`, `openai/gpt-4o`, `accounts/fireworks/models/...` at a host of models, `us.anthropic.`
+    # and its name at Bedrock; a fine-tune is `ft:`, its base and the customer; Ollama's `mistral:7b` is `mistral-7b`.
     tuned = _FINE_TUNE.search(name)
     name = tuned[1] if tuned else name.rpartition("/")[2]
     dotted = _DOTTED_VENDOR.match(name)
@@ -588,8 +596,9 @@ def mode_for(model: str, rules: Iterable[ModelRule] | None = None) -> ToolCallin
 
 _SIZE = r".*?(?<![a-z0-9.])\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?b(?![a-z0-9])"
 
-_NEITHER = "takes neither tools nor a schema"
+_NEITHER = "accepts neither tools nor a schema"
 
+# The first rule that fits decides, so exceptions stand before their families, and families before their vendors.
 DEFAULT_RULES: tuple[ModelRule, ...] = (
     # -- OpenAI: since gpt-4o a schema for the whole answer; exceptions first
     # (https://platform.openai.com/docs/guides/structured-outputs, and the models' pages)
@@ -669,17 +678,17 @@ def get_adapter(
 
     Args:
         model: the model's name as the request has it.
-        mode: the way its tools are called; ``AUTO`` finds it by the name. A model that no rule knows gets JSON mode,
+        mode: the way its tools are called; ``AUTO`` finds it by the name. A model that no rule matches gets JSON mode,
             with the tools in the system prompt, and validation.
         rules: instead of `DEFAULT_RULES`; ``[ModelRule(...), *DEFAULT_RULES]`` puts yours before them.
 
     Raises:
-        TypeError: `model` is no text.
+        TypeError: `model` is not text.
         ValueError: there is no such mode.
     """
     if not isinstance(model, str):
         raise TypeError(
-            f"get_adapter() needs the model's name as the request has it, not {type(model).__name__}; "
+            f"get_adapter(): expected the model's name as the request has it, got {type(model).__name__}; "
             "write get_adapter('gpt-4o-mini')"
         )
     try:

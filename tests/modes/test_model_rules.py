@@ -150,7 +150,7 @@ def test_an_adapter_shows_what_it_was_made_with(model: str, shown: str) -> None:
 
 @pytest.mark.parametrize("model", [None, 7, b"gpt-4o"])
 def test_a_model_that_is_no_name_is_refused_with_what_to_write(model: Any) -> None:
-    with pytest.raises(TypeError, match=r"the model's name .*, not \w+; write get_adapter\('gpt-4o-mini'\)"):
+    with pytest.raises(TypeError, match=r"the model's name .*, got \w+; write get_adapter\('gpt-4o-mini'\)"):
         get_adapter(model)
 
 

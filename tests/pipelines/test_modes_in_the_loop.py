@@ -445,7 +445,7 @@ async def test_suspended_calls_that_the_history_does_not_say_are_refused_before_
     given["decisions"] = [Decision.on(call, True) for call in run.suspended.calls]
     twice = f"{run.messages[-1]['content']}\n{run.messages[-1]['content']}"
     for messages in (ASKED, [*ASKED, {"role": "user", "content": twice}]):
-        with pytest.raises(ValueError, match="1 calls wait for a result, and the history says so of"):
+        with pytest.raises(ValueError, match="expected 1 calls that wait for a result, got"):
             run_of(Model(), ValidatedAdapter(), messages, **given)
     assert ran == []
 
@@ -458,7 +458,7 @@ async def test_a_result_that_quotes_the_words_for_waiting_moves_no_other_result(
 
     run = run_of(NativePays("pay"), ValidatedAdapter(), tools=[quoting, pay])
     await run
-    with pytest.raises(ValueError, match="2 calls wait for a result, and the history says so of 3"):
+    with pytest.raises(ValueError, match="expected 2 calls that wait for a result, got 3"):
         run_of(Model(), ValidatedAdapter(), run.messages, suspended=run.suspended, store=MemoryStore())
 
 
