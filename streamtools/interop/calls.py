@@ -1,4 +1,8 @@
-"""Reads and writes calls in the formats of the wires, and keeps those that came corrupt from being run."""
+"""Reads and writes calls and their results in the formats of the wires, and keeps corrupt calls from being run.
+
+A result is an ordinary message of the stored history; images and files are attachments, to which messages refer until
+the request is sent.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +60,7 @@ _LIMITS = Limits()
 
 
 class SanitizedCall(dict[str, Any]):
-    """A call whose arguments were corrupt and are now empty: fit for a history, never to be dispatched.
+    """Holds a call whose arguments were corrupt and are now empty: fit for a history, never to be dispatched.
 
     It equals, and is written as, the plain dict that the provider takes. Its attributes stay in the program: `raw` is
     neither stored nor sent.
@@ -67,9 +71,9 @@ class SanitizedCall(dict[str, Any]):
     def __init__(self, call: JSON, *, raw: Any, problem: str) -> None:
         super().__init__(call)
         self.raw = raw
-        """The arguments as they came. They may hold anything: log them with care."""
+        """The original arguments. They may contain anything: log them with care."""
         self.problem = problem
-        """Code of the problem with them (``incomplete_json``)."""
+        """The code of the problem with them (``incomplete_json``)."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restored, (dict(self), self.raw, self.problem))
@@ -133,10 +137,11 @@ def _raw_text(given: object) -> tuple[str | None, dict[str, Any], str | None]:
 
 def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
     """Returns payload, metadata and problem of a function call's arguments, be they text or a value."""
+    # Arguments that an SDK has parsed get the bounds of those that `finalize` parses.
     if isinstance(given, Mapping):
         problem = _misfit(given)
         return (dict(given), {}, None) if problem is None else (None, {}, problem)
-    if given is None:  # no arguments at all: how some servers write none
+    if given is None:  # as some servers write an empty object
         return {}, {"normalizations": ("empty_arguments",)}, None
     if not isinstance(given, str):
         return None, {}, "non_object_arguments"
@@ -152,15 +157,16 @@ def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], st
 
 def _misfit(arguments: JSON) -> str | None:
     """Returns the code of the problem that keeps a value from being the arguments of a call; None if there is none."""
+    # Written into the next request they would break it, or raise an exception that nobody expects there.
     if deeper_than(_LIMITS.max_json_depth, arguments):
         return "too_deep"
     try:
         text = to_json(arguments, inf_nan_mode="constants")
-    except ValueError:  # half a surrogate pair, or no JSON at all
+    except ValueError:  # half a surrogate pair, or values that are not JSON at all
         return "malformed_json"
     try:
         from_json(text, allow_inf_nan=False)
-    except ValueError:  # NaN and Infinity, which JSON has no words for
+    except ValueError:  # NaN and Infinity, which JSON does not have
         return "number_out_of_range"
     return None
 
@@ -171,8 +177,9 @@ def _written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
 
 
 def arguments_text(call: InspectedCall) -> str:
-    """Returns the arguments as the text of a JSON object: verbatim if they came as one, ``{}`` if they may not run."""
+    """Returns the arguments as the text of a JSON object: verbatim if they are one, ``{}`` if they may not run."""
     text = call.payload_metadata.get("arguments_text")
+    # Verbatim where possible: a provider's prompt cache matches by bytes.
     if isinstance(text, str) and call.dispatchable and not call.payload_metadata.get("normalizations"):
         return text
     return to_json(call.arguments or {}).decode()
@@ -183,29 +190,16 @@ def _call_text(call: InspectedCall) -> str:
     arguments = call.arguments or {}
     text = arguments.get("input", "")
     if arguments.keys() - {"input"} or not isinstance(text, str):
-        raise ExportError(f"the call of {call.tool_name!r} carries an object, which a custom call cannot")
+        raise ExportError(f"the call of {call.tool_name!r} has an object, which a custom call cannot have")
     return text
 
 
 # -- results ---------------------------------------------------------------------------------------------------------
 
-# Stores a tool's value as a result, reads stored and native results, and writes the content that each wire gets.
-#
-# A result is an ordinary message of the stored history. Translations look at its ``toolResult``:
+# A tool's value is stored as an ordinary message. Translations look at its ``toolResult``:
 #
 #     {"type": "tool_result", "text": "...", "is_error": true, "blocks": [...]}        the last two only where needed
 #     {"type": "provider_native_tool_result", "format": "<wire>", "content": ...}      for that wire only
-#
-# Images and files are attachments: stored once, referred to in messages, expanded only in the request that is sent.
-#
-#     compact_attachments(content, store)   bytes out of the content and into the store, a reference in their place
-#     expand_attachments(payload, loader)   the other way, on what goes to the provider
-#
-# A reference is a dict of its own (`reference`), never a piece of text: nothing that a person or a model writes can be
-# mistaken for one. Inside the arguments of a call, which the model wrote, nothing is expanded. In a stored message, an
-# attachment is a block:
-#
-#     {"type": "media", "kind": "image", "mime_type": "image/png", "attachment": {"type": "attachment_ref", ...}}
 
 
 def format_tool_result(
@@ -220,14 +214,14 @@ def format_tool_result(
     """Returns a tool's value as the message of a stored history.
 
     Args:
-        value: a string is the text as it is; a dict with the type ``provider_native_tool_result`` stays a structure,
-            and so do the contents of a `ToolResult`; anything else becomes JSON.
+        value: a string is the text as it is; a dict of the type ``provider_native_tool_result`` stays a structure, and
+            so do the contents of a `ToolResult`; anything else becomes JSON.
         tool_name: the tool's name.
         tool_call_id: the id of the call.
         is_error: the call failed, and `value` says why.
         display: a value to show to people; it never leaves the stored history.
-        attachments: the store for bytes, so that the message holds references only. Without it, an image that has
-            only bytes becomes a text that says so, and a provider's own structure stays as the tool wrote it.
+        attachments: the store for bytes, so that the message has references only. Without it, a text stands for an
+            image that has only bytes, and a provider's own structure stays as the tool wrote it.
 
     Raises:
         PydanticSerializationError: the value cannot be written as JSON.
@@ -257,6 +251,7 @@ def _payload(value: Any, attachments: AttachmentStore | None) -> dict[str, Any]:
 
 
 def _of_blocks(result: ToolResult, attachments: AttachmentStore | None) -> dict[str, Any]:
+    # A result in one provider's own form and nothing else is stored as that; any other provider reads placeholders.
     if not result.blocks and len(result.native) == 1:
         ((wire, content),) = result.native.items()
         return _payload({"type": NATIVE_RESULT, "format": wire, "content": content}, attachments)
@@ -270,7 +265,7 @@ def _of_blocks(result: ToolResult, attachments: AttachmentStore | None) -> dict[
 
 
 def stored_result(blocks: Sequence[Block], attachments: AttachmentStore | None) -> dict[str, Any]:
-    """Returns blocks as a canonical result: their text, and themselves where they are more than that."""
+    """Returns blocks as a canonical result: their text, and the blocks themselves where they are more than text."""
     written = write_blocks(blocks, attachments)
     payload: dict[str, Any] = {"type": TOOL_RESULT, "text": text_of(read_blocks(written))}
     return payload if all(block["type"] == "text" for block in written) else {**payload, "blocks": written}
@@ -295,11 +290,12 @@ def _shown(piece: object) -> str:
     return "[block]"
 
 
-# -- the meaning of results -------------------------------------------------------------------------------------------
+# -- the description of results ----------------------------------------------------------------------------------------
 
 
 def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
-    """Returns readers of the results of wires, and of those that belong to none. A shared format is the first one's."""
+    """Returns readers of stored results, of those of wires, and of MCP's."""
+    # Providers that share a format share its row, and the first of them reads it.
     owners: dict[ResultFormat, Wire] = {}
     for wire in wires:
         owners.setdefault(wire.results, wire)
@@ -342,6 +338,7 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     if not wire.results.recognises(result):
         return None
     (message,) = wire.results.as_messages([dict(without_metadata(result))])
+    # The wire's own `read` knows bytes only, so references are covered by bytes that stand for them.
     stand_ins = StandIns(message)
     entries = wire.read([stand_ins.covered(message)])
     found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
@@ -398,7 +395,7 @@ def render_results(
     """Renders each result as a message, an item or a block of the wire, in the order given.
 
     Args:
-        contents: for each result its content in the wire's own shape; None where the wire shall write it.
+        contents: for each result its content in the wire's own shape; None where the wire writes it.
         name_of: the name of a tool on the wire.
     """
     if target == "mcp":
@@ -415,6 +412,7 @@ def render_results(
         result_for(result, call_id, content, stand_ins, name_of)
         for result, call_id, content in zip(results, calls, contents, strict=True)
     )
+    # `render` writes results as a part of their answer: that is rendered with and without them, and cut off.
     asked = Answer(
         parts=tuple(Part(kind="call", call_id=call_id) for call_id in calls),
         calls=calls,
@@ -444,14 +442,14 @@ def result_for(
 def with_metadata(
     messages: list[dict[str, Any]], format: ResultFormat, results: Mapping[str, InspectedResult]
 ) -> list[dict[str, Any]]:
-    """Returns the messages with facts that the wire has no field for beside each result, under ``_metadata``: the
-    tool's name (where a result is a message), and that it failed. It stays in the native history; `ready_messages`
-    takes it off."""
+    """Returns the messages with ``_metadata`` in results: failures, and tools' names where results are messages."""
+    # The wire has no field for them, and without them a native history could not be read back as it was. They stay in
+    # the native history; `ready_messages` removes them.
     return messages if format.call_id_key is None else [_tagged(message, format, results) for message in messages]
 
 
 def without_metadata(message: JSON) -> JSON:
-    """Returns a native message as its provider takes it: the same object where it has no metadata."""
+    """Returns a native message as its provider accepts it: the same object if it has no metadata."""
     if "_metadata" not in message:
         return message
     return {key: value for key, value in message.items() if key != "_metadata"}
@@ -461,10 +459,10 @@ def _tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str,
     found = results.get(str(message.get(str(format.call_id_key)))) if format.recognises(message) else None
     if found is None:
         return message
-    told: dict[str, Any] = {"tool_name": found.tool_name} if format.is_message and found.tool_name else {}
+    metadata: dict[str, Any] = {"tool_name": found.tool_name} if format.is_message and found.tool_name else {}
     if found.is_error:
-        told["is_error"] = True
-    return {**message, "_metadata": told} if told else message
+        metadata["is_error"] = True
+    return {**message, "_metadata": metadata} if metadata else message
 
 
 def _call(result: InspectedResult, wire: Wire, place: int, name_of: Callable[[str], str]) -> ToolCall:
@@ -481,7 +479,7 @@ def _call(result: InspectedResult, wire: Wire, place: int, name_of: Callable[[st
 def _id(result: InspectedResult, wire: Wire, place: int) -> str:
     if result.call_id is not None:
         return result.call_id
-    if wire.results.id_optional:
+    if wire.results.id_optional:  # Gemini and Ollama pair by name and order; the id only keeps results apart here
         return f"call_{place}"
     raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} needs")
 
@@ -494,6 +492,12 @@ def _for_mcp(result: InspectedResult, content: Any) -> dict[str, Any]:
 
 # -- attachments -------------------------------------------------------------------------------------------------------
 
+# Images and files are stored once, referred to in messages, and expanded only in the request that is sent. A reference
+# is a dict of its own, never a piece of text, so that nothing that a person or a model writes can be mistaken for one.
+# In a stored message, an attachment is a block:
+#
+#     {"type": "media", "kind": "image", "mime_type": "image/png", "attachment": {"type": "attachment_ref", ...}}
+
 
 _MAX_DEPTH = 64  # levels
 
@@ -502,21 +506,21 @@ Encoding: TypeAlias = Literal["base64", "data_url", "bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Bytes and their type."""
+    """Holds bytes and their type."""
 
     data: bytes = field(repr=False)
     mime_type: str | None = None
 
 
 AttachmentLoader: TypeAlias = Callable[[str], "Attachment | None"]
-"""Returns an attachment by its id, or None if there is none of that id, or none that this request may have."""
+"""Returns an attachment by its id; None if there is none of that id, or this request may not have it."""
 
 
 class AttachmentStore(Protocol):
     """Keeps attachments outside of the history."""
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keeps the attachment and returns its id; the same bytes may get the same id."""
+        """Keeps the attachment, and returns its id; the same bytes may get the same id."""
         ...
 
 
@@ -559,7 +563,7 @@ def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
     """Returns a copy of `payload` with references in place of bytes and base64; parts without any stay as they are.
 
     Found are bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other
-    base64 cannot be told from text, and stays.
+    base64 looks like text, and stays.
     """
 
     def compacted(node: Any) -> Any:
@@ -611,8 +615,11 @@ def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> A
 
 
 def rewritten(node: Any, change: Callable[[Any], Any]) -> Any:
-    """Returns a copy of `node` with `change` made at every place, from the outside in; the same object if none
-    is. Arguments of calls are left alone, and so are values nested deeper than any provider's message."""
+    """Returns a copy of `node` with `change` made at every place, from the outside in; the same object if none is.
+
+    Arguments of calls are left alone, and so are values nested deeper than any provider's message.
+    """
+    # The model wrote the arguments: a reference in them would have the loader put any attachment into the request.
     return _rewritten(node, change, _argument_places(known()), 0)
 
 
@@ -652,7 +659,7 @@ def write_blocks(blocks: Iterable[Block], store: AttachmentStore | None) -> list
 
     Args:
         blocks: a provider's own blocks are left out: they belong to the native history.
-        store: keeps the bytes; without one a text says that they were left out.
+        store: keeps the bytes; without one a text stands for them.
     """
     return [written for block in blocks if (written := _write(block, store)) is not None]
 
@@ -670,7 +677,7 @@ def _write(block: Block, store: AttachmentStore | None) -> dict[str, Any] | None
     if ref is None:
         data = decoded(block.data or "")
         if data is None:
-            return {"type": "text", "text": f"{block.placeholder()} [left out: its data is no base64]"}
+            return {"type": "text", "text": f"{block.placeholder()} [left out: its data is not base64]"}
         if store is None:
             return {"type": "text", "text": f"{block.placeholder()} [left out: there is no store for attachments]"}
         ref = reference(store.put(Attachment(data, block.mime_type)))
@@ -707,14 +714,14 @@ def attachment_of(block: Block) -> Mapping[str, Any] | None:
 
 
 class StandIns:
-    """The stand-ins of attachments in one translation: bytes for `render` and `read`, made of a hash of everything that
-    is written along with them, so that no text of a message can hold them.
+    """Puts bytes in the place of attachments for one translation, and references back behind it.
 
     Args:
         along: all that is written along with them.
     """
 
     def __init__(self, along: object) -> None:
+        # Made of a hash of everything that is written along with them: so no text of a message can contain them.
         self._salt = hashlib.sha256(repr(along).encode("utf-8", "backslashreplace")).digest()
         self._ids: dict[str | bytes, tuple[str, str | None]] = {}
 
@@ -755,7 +762,7 @@ class StandIns:
         return expand_attachments(messages, lambda id_: Attachment(b64decode(self._text(id_))))
 
     def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
-        """Returns the blocks that `read` made: an attachment is a block with its reference again."""
+        """Returns the blocks that `read` made, in which an attachment is a block with its reference again."""
         return tuple(self._uncovered(block) for block in blocks)
 
     def _uncovered(self, block: Block) -> Block:

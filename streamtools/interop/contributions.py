@@ -3,8 +3,7 @@
     explicit config  >  provider  >  provider extension  >  tool  >  built-in
 
 Accessors inspect: they describe a foreign object neutrally. Adapters write one of their format from such a description.
-So each format is read and written once, and eight formats need eight readers and eight writers, not sixty-four
-translations. Each of the three flows (schemas, calls, results) has its own kinds of both.
+Each of the three flows (schemas, calls, results) has its own kinds of both.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedSchema:
-    """The meaning of a tool's schema, whatever its format."""
+    """Describes a tool's schema, whatever its format."""
 
     format: str
     """The format in which it was written."""
@@ -45,13 +44,13 @@ class InspectedSchema:
     kind: Literal["function", "custom", "built_in"] = "function"
     """``custom``: takes one raw text. ``built_in``: its provider runs it."""
     parameters: Mapping[str, Any] | None = field(default=None, repr=False)
-    """JSON Schema of the arguments; None if the tool is no function. Part of the source: do not change it."""
+    """JSON Schema of the arguments; None if the tool is not a function. Part of the source: do not change it."""
     input_description: str | None = field(default=None, repr=False)
     """The description of a ``custom`` tool's text, where it has to become a parameter."""
     grammar: Grammar | None = field(default=None, repr=False)
     """The grammar that the text of a ``custom`` tool has to match."""
     strict: bool | None = None
-    """The provider was asked to hold the model to the schema; None where nothing was said."""
+    """True if the provider was asked to hold the model to the schema; None where the schema does not say."""
     title: str | None = field(default=None, repr=False)
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     annotations: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -63,7 +62,7 @@ class InspectedSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedCall:
-    """The meaning of a call, whatever its format."""
+    """Describes a call, whatever its format."""
 
     tool_name: str
     """The tool's name as its source schema has it."""
@@ -78,14 +77,14 @@ class InspectedCall:
     """The group of tools that its tool belongs to. It is a part of `tool_name`: ``billing.get_eta``."""
     payload_metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """``arguments_text`` (verbatim, where the wire has text), ``normalizations`` (lossless steps to the payload),
-    ``unwrapped`` (raw text that came inside of a function call), ``extra`` (fields that are the wire's alone)."""
+    ``unwrapped`` (True for raw text of a function's call), ``extra`` (fields that are the wire's alone)."""
     problem: str | None = None
-    """Code of the problem (``incomplete_json``, ``invalid_arguments``, ``sanitized``), else None."""
+    """The code of the problem (``incomplete_json``, ``invalid_arguments``, ``sanitized``), else None."""
 
     @property
     def dispatchable(self) -> bool:
-        """True if the payload is the model's own. Only such a call may run; whether its turn ended well is another
-        question."""
+        """True if the payload is the model's own. Only such a call may run."""
+        # Whether its turn ended well is another question, which a call cannot answer.
         return self.problem is None
 
     @property
@@ -98,7 +97,7 @@ class InspectedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedResult:
-    """The meaning of a result, whatever its format."""
+    """Describes a result, whatever its format."""
 
     format: str
     """``tool_result``, ``provider_native_tool_result``, or the wire in whose shape it stands."""
@@ -112,7 +111,7 @@ class InspectedResult:
     native: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The content in a wire's own shape, by wire. It goes to that wire as it is."""
     kind: Literal["function", "custom"] = "function"
-    """The kind of call that it answers, where its shape tells."""
+    """The kind of call that it answers, where its shape shows it."""
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The result as it was given: the same object."""
 
@@ -125,10 +124,13 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 
 JSON: TypeAlias = Mapping[str, Any]
 
+# Each format is read and written once, by way of a description: eight formats need eight readers and eight writers,
+# not sixty-four translations.
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSchemaAccessor:
-    """Reads the meaning of schemas of one format."""
+    """Describes schemas of one format."""
 
     format: str
     inspect: Callable[[JSON], InspectedSchema | None] = field(repr=False)
@@ -141,13 +143,13 @@ class ToolSchemaAdapter:
 
     format: str
     adapt: Callable[[InspectedSchema], dict[str, Any]] = field(repr=False)
-    """Must not change or share its argument. Raises an `ExportError` if it cannot write it."""
+    """Returns a new schema, which shares nothing with its argument. Raises an `ExportError` if it cannot write it."""
     source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallAccessor:
-    """Reads the meaning of calls of one format."""
+    """Describes calls of one format."""
 
     format: str
     inspect: Callable[[JSON], InspectedCall | None] = field(repr=False)
@@ -167,7 +169,7 @@ class ToolCallAdapter:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultAccessor:
-    """Reads the meaning of results of one format."""
+    """Describes results of one format."""
 
     format: str
     inspect: Callable[[JSON], InspectedResult | None] = field(repr=False)
@@ -186,7 +188,7 @@ class ToolResultAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """The additions of one party to a registry.
+    """Holds the additions of one party to a registry.
 
     Raises:
         TypeError: a piece stands in the wrong flow.
@@ -210,7 +212,7 @@ class Contribution:
             for piece in given:
                 if not isinstance(piece, wanted):
                     name = type(piece).__name__
-                    raise TypeError(f"Contribution({flow}=...) takes {wanted.__name__}s, not {name}")
+                    raise TypeError(f"Contribution({flow}=...): expected {wanted.__name__}s, got {name}")
 
 
 _FLOWS: dict[str, type] = {
@@ -224,9 +226,10 @@ _FLOWS: dict[str, type] = {
 
 
 def contribution_of(party: object) -> Contribution | None:
-    """Returns the contribution of a tool, provider or extension: itself, if it is one, or the result of its
-    method ``get_tool_interop_contribution()``; a tool made of a function may have it on the function. None if it
-    contributes nothing.
+    """Returns the contribution of a tool, provider or extension; None if it contributes nothing.
+
+    It is the party itself, or the result of its method ``get_tool_interop_contribution()``, which a tool made of a
+    function may have on the function.
 
     Raises:
         TypeError: the method returned something else.
@@ -241,7 +244,9 @@ def contribution_of(party: object) -> Contribution | None:
         if found is None or isinstance(found, Contribution):
             return found
         name = type(owner).__name__
-        raise TypeError(f"{name}.get_tool_interop_contribution() returned {type(found).__name__}, not a Contribution")
+        raise TypeError(
+            f"{name}.get_tool_interop_contribution(): expected a Contribution or None, got {type(found).__name__}"
+        )
     return None
 
 

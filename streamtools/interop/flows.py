@@ -1,7 +1,6 @@
 """Converts in three flows: schemas of a tool's author, calls of the model, results that go back to it.
 
-Each finds the accessor that knows the given object, and the adapters that write the wanted format; schemas and calls
-are tried in all the formats that are accepted, those of the same kind of payload first.
+Each finds the accessor that knows the given object, and the adapters that write the wanted format.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedSchema:
-    """A schema for one provider, and its losses."""
+    """Holds a schema for one provider, and its losses."""
 
     schema: dict[str, Any] = field(repr=False)
     """The entry for the request; the very object that was given if its format is accepted as it is."""
     format: str
     inspected: InspectedSchema
-    """The meaning of the source."""
+    """The description of the source."""
     losses: tuple[str, ...] = ()
-    """The parts that the format or the provider cannot say, one line each."""
+    """The parts that the format or the provider cannot express, one line each."""
 
 
 class SchemaFlow:
@@ -65,9 +64,9 @@ class SchemaFlow:
         self._memory = memory
 
     def inspect(self, schema: Mapping[str, Any]) -> InspectedSchema:
-        """Returns the meaning of a schema."""
+        """Returns the description of a schema."""
         if (count := len(members(dict(schema)))) != 1:
-            raise ExportError(f"this is a group of {count} tools; registry.describe(...) gives the schema of each")
+            raise ExportError(f"expected the schema of one tool, got {count}; registry.describe(...) splits a group")
         for accessor in self._accessors.values():
             if (found := accessor.inspect(schema)) is not None:
                 described = self._inputs.get(found.tool_name)
@@ -92,7 +91,8 @@ class SchemaFlow:
         found = self.inspect(schema)
         self._memory.note_schema(found)
         wanted = list(dict.fromkeys(map(self._format, target_formats or target.formats())))
-        accepted = self._accepted(found, wanted) if _takes_group(found, target) else None
+        # The very object, if it may go as it is: its author may have used fields that no description has.
+        accepted = self._accepted(found, wanted) if _accepts_group(found, target) else None
         if accepted is not None or _is_run_by(found, target):
             return ConvertedSchema(schema=schema, format=accepted or found.format, inspected=found)
         adapters = _fitting(self._adapters, found.format, wanted, raw=found.kind == "custom")
@@ -101,10 +101,11 @@ class SchemaFlow:
         return _first_written(adapters, lambda adapter: self._written(found, adapter, target))
 
     def _accepted(self, found: InspectedSchema, wanted: Sequence[str]) -> str | None:
-        """Returns the format among those wanted that a schema is written in, if it is. One may be of two formats, as
-        those of Gemini's Interactions are of the Responses API, too, where they do not say ``strict``."""
+        """Returns the format among those wanted that a schema is written in, if it is."""
         if found.format in wanted or found.kind == "built_in":
             return found.format if found.format in wanted else None
+        # An entry may be of two formats: those of Gemini's Interactions are of the Responses API, too, where they have
+        # no `strict`.
         twins = (name for name in wanted if name in alike(found.format) and name in self._accessors)
         return next((name for name in twins if self._accessors[name].inspect(found.source) is not None), None)
 
@@ -112,7 +113,8 @@ class SchemaFlow:
         self, found: InspectedSchema, adapter: ToolSchemaAdapter, target: ToolInteropTarget
     ) -> ConvertedSchema:
         require_shallow(found)
-        own = adapter.adapt  # a contributed adapter knows its wire
+        own = adapter.adapt
+        # Only our own writers need a schema that is fitted to the provider: a contributed adapter knows its wire.
         fits = isinstance(own, SchemaWriter) and (not own.format.freeform or found.namespace is not None)
         fit = fitted(found, target.wire) if fits else None
         schema = adapter.adapt(found if fit is None else with_fitted(found, fit))
@@ -123,8 +125,8 @@ class SchemaFlow:
         return ConvertedSchema(schema=schema, format=adapter.format, inspected=found, losses=lost)
 
 
-def _takes_group(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
-    """Returns whether a schema may go to the target in the group that it came in, if it came in one."""
+def _accepts_group(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
+    """Returns whether a schema may go to the target in the group that it stands in, if it stands in one."""
     return schema.namespace is None or namespace_format(target.wire) is not None
 
 
@@ -136,11 +138,12 @@ def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
     """
     if schema.kind != "built_in":
         return False
+    # No other provider has such a tool, so it is never translated.
     owner = schema.format.rpartition(".")[0]
     if owner != target.wire:
         raise ExportError(
-            f"{schema.tool_name!r} is no function, so it is taken for a tool that is run by its provider ({owner}), "
-            f"and {target} cannot have it"
+            f"{schema.tool_name!r} is not a function, and taken for a tool that is run by its provider ({owner}), "
+            f"which {target} cannot have"
         )
     return True
 
@@ -154,8 +157,10 @@ class CallFlow:
         self._memory = memory
 
     def inspect(self, call: Mapping[str, Any], wire: str | None = None) -> InspectedCall:
-        """Returns the meaning of a call that came over a wire."""
+        """Returns the description of a call of a wire."""
         found = self._memory.as_authored(self._read(call)[0], wire)
+        # A call whose arguments were emptied must never run: neither while its object lives, which says so, nor after
+        # the provider's history has been read again, where only its id is left.
         if isinstance(call, SanitizedCall):
             return replace(found, payload=None, problem=call.problem)
         if self._memory.was_sanitized(found):
@@ -169,11 +174,10 @@ class CallFlow:
         wanted: Sequence[str],
         *,
         seed: str = "",
-        came_over: str | None = None,
+        source_wire: str | None = None,
     ) -> dict[str, Any]:
-        """Writes a call in one of the formats wanted. Without a wire it is as the tool's author meant it: under the
-        tool's own name, with its own parameters."""
-        found = self.inspect(call, came_over)
+        """Writes a call in one of the formats wanted; without a wire under the tool's own name and parameters."""
+        found = self.inspect(call, source_wire)
         name = found.tool_name if wire is None else self._memory.name_on(wire, found.tool_name)
         if found.payload_format in wanted and not self._wants_change(call, found, wire, wanted):
             return call if found.problem is None else self.sanitize(call, complete=True)
@@ -191,11 +195,13 @@ class CallFlow:
         self, call: Mapping[str, Any], found: InspectedCall, wire: str | None, wanted: Sequence[str]
     ) -> bool:
         """Returns whether a call of an accepted format has to be written anew: for its text, name or arguments."""
+        # Raw text that stands in a function's call, for a history that may have custom calls.
         if found.payload_metadata.get("unwrapped") and not raw_formats().isdisjoint(wanted):
             return True
         if wire is None:
             decoded = "decoded" in found.payload_metadata.get("normalizations", ())
             return decoded or self._read(call)[0].tool_name != found.tool_name
+        # Without groups on the wire, the group's name becomes a part of the tool's.
         if found.namespace is not None and namespace_format(wire) is None:
             return True
         return self._read(call)[0].tool_name != self._memory.name_on(wire, found.tool_name)
@@ -207,10 +213,12 @@ class CallFlow:
         try:
             found, accessor = self._read(call)
         except ExportError:
-            return call  # of a format that nobody reads: it goes back as it came
+            return call  # of a format that nobody reads: it goes back as it is
+        # In a turn that was cut, a call without arguments looks like one that was cut before they began.
         steps = found.payload_metadata.get("normalizations", ())
         if found.problem is None and (complete or "empty_arguments" not in steps):
             return accessor.replace(call, found.payload) if steps else call
+        # `{}` is for the history alone. Run, it would be a call of a tool without required arguments.
         clean = accessor.replace(call, "" if found.payload_kind == "raw" else {})
         return self._flagged(clean, call, found)
 
@@ -227,6 +235,7 @@ class CallFlow:
 
 
 def _made_up(call: InspectedCall, seed: str) -> str:
+    # A hash: the same history has the same ids each time that it is converted, and in every process.
     digest = hashlib.blake2b(f"{seed}\0{call.tool_name}".encode("utf-8", "replace"), digest_size=12)
     return f"call_{digest.hexdigest()}"
 
@@ -240,16 +249,17 @@ class ResultFlow:
         self._memory = memory
 
     def inspect(self, result: Mapping[str, Any]) -> InspectedResult:
-        """Returns the meaning of a result."""
+        """Returns the description of a result."""
         for accessor in self._accessors.values():
             if (found := accessor.inspect(result)) is not None:
-                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)  # a native one shows its kind
+                # A native one shows the kind of its call, `custom_tool_call_output`; a stored one does not.
+                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)
                 raw = stored and self._memory.is_freeform(found.tool_name)
                 return replace(found, kind="custom") if raw else found
         raise _unknown("result", result)
 
     def content(self, result: InspectedResult, wire: str) -> Any:
-        """Returns a result's content in a wire's own shape, or None where the wire shall write it."""
+        """Returns a result's content in a wire's own shape; None where the wire writes it."""
         adapter = _adapter_for(self._adapters, result.format, wire)
         content = None if adapter is None else adapter.adapt(result)
         return result.native.get(wire) if content is None else content
@@ -278,6 +288,7 @@ def _fitting(
     adapters: Mapping[tuple[str | None, str], T], source: str, formats: Sequence[str], *, raw: bool
 ) -> list[T]:
     """Returns the adapters to try, in their order: those of the same kind of payload before the others."""
+    # Raw text stays raw, and an object an object, wherever one of the accepted formats allows it.
     raw_ones = raw_formats()
     ordered = sorted(formats, key=lambda format: (format in raw_ones) is not raw)
     return [found for format in ordered if (found := _adapter_for(adapters, source, format)) is not None]
@@ -295,7 +306,7 @@ def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
 
 
 def _unknown(what: str, given: Mapping[str, Any]) -> ExportError:
-    """Returns the error for an object that no accessor takes."""
+    """Returns the error for an object that no accessor knows."""
     keys = ", ".join(sorted(str(key) for key in given)[:12]) or "none"
     return ExportError(f"no accessor knows this {what} (its keys: {keys}); contribute one for its format")
 

@@ -1,8 +1,7 @@
 """Names formats (the ways in which schemas and calls are written) and targets (the wires they are written for).
 
-A format's name is its wire and its kind there: ``openai.responses.custom``. Schemas and calls share the names; where a
-wire writes calls in more ways than tools, a format of calls alone stands for the tool that is called so (`entry_of`). A
-result's format is its wire, or one of the two that this package stores. The wires say which formats there are.
+A format's name is its wire and its kind there: ``openai.responses.custom``. A result's format is its wire, or one of
+the two that this package stores. The wires say which formats there are.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ __all__ = [
 MCP_CALL = CallFormat(name="mcp.tool", only=frozenset({"name", "arguments", "_meta", "task"}))
 
 BUILT_IN = ".built_in"
-"""The end of the format of a tool that its provider runs itself (``anthropic.messages.built_in``). Nobody else has such
-a tool, so it is never translated."""
+"""The end of the format of a tool that its provider runs itself (``anthropic.messages.built_in``)."""
 
 STORED_WIRE = "openai.chat_completions"
 """The wire in whose formats a stored history has its calls."""
@@ -44,13 +42,16 @@ NATIVE_RESULT = "provider_native_tool_result"
 
 
 def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
-    """Returns the formats of calls of wires and those that belong to none, in the order in which to ask them."""
+    """Returns the formats of the wires' calls and MCP's, in the order in which to ask them."""
+    # Formats without a mark of their own last, since they recognise others' calls as theirs; first those that know a
+    # field which they never have.
     formats = dict.fromkeys([*(format for wire in wires for format in wire.calls), MCP_CALL])
     return tuple(sorted(formats, key=lambda format: (format.bare, not format.never)))
 
 
 def entry_of(format: str) -> str:
     """Returns the format of the tools that are called in `format`: the same, unless that is one of calls alone."""
+    # Schemas and calls share the names of formats, but a wire may write calls in more ways than tools.
     return _entries(known()).get(format, format)
 
 
@@ -68,7 +69,7 @@ def _entries(wires: tuple[Wire, ...]) -> dict[str, str]:
 
 
 def raw_formats() -> frozenset[str]:
-    """Returns the formats whose calls carry one raw text."""
+    """Returns the formats whose calls have one raw text in place of arguments."""
     return _raw_formats(known())
 
 
@@ -84,7 +85,7 @@ def _by_target(wires: tuple[Wire, ...]) -> dict[str, tuple[str, ...]]:
 
 
 class _TargetFormats(Mapping[str, tuple[str, ...]]):
-    """The formats of all wires that are known at the moment of asking."""
+    """Maps all wires that are known at the moment of asking to their formats."""
 
     def __getitem__(self, wire: str) -> tuple[str, ...]:
         return _by_target(known())[wire]
@@ -97,15 +98,15 @@ class _TargetFormats(Mapping[str, tuple[str, ...]]):
 
 
 TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
-"""The formats that each wire takes by itself, the usual one first."""
+"""The formats that each wire accepts by itself, the usual one first."""
 
 _FIRST = ("openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp")
 
 if TYPE_CHECKING:
     FORMATS: tuple[str, ...]
-    """Every format of schemas and calls that is built in, the most usual first. It is made when it is asked for, since
-    all wires are loaded for it."""
+    """Every built-in format of schemas and calls, the most usual first."""
 else:
+    # Made when it is asked for, since all wires are loaded for it.
 
     def __getattr__(name: str) -> Any:
         if name != "FORMATS":
@@ -116,18 +117,18 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class ToolInteropTarget:
-    """A target of translations: a wire, by its name.
+    """Names the wire to translate for.
 
-    A wire of your own is fine, as long as you say which formats it takes, or contribute adapters that write them.
+    A wire of your own is fine, as long as you say which formats it accepts, or contribute adapters that write them.
     """
 
     wire: str
 
     def formats(self) -> tuple[str, ...]:
-        """Returns the formats that the wire takes by itself.
+        """Returns the formats that the wire accepts by itself.
 
         Raises:
-            ExportError: this is no wire that is built in; pass ``target_formats``.
+            ExportError: the wire is not known; pass ``target_formats``.
         """
         known = TARGET_FORMATS.get(self.wire)
         if known is None:

@@ -4,10 +4,9 @@
     {"role": "assistant", "content": "...", "metadata": {"tool_calls": [...]}}            calls as chat has them
     {"role": "tool", "content": "...", "toolResult": {...}, "metadata": {"tool_call_id": ..., "tool_name": ...}}
 
-Each wire's own `render` and `read` do the writing and the reading. Bytes never pass: an attachment is a reference in
-either history, until the request is sent (`ready_messages`). Parts that a provider wants back word for word
-(signatures, encrypted reasoning) are not stored: they live in the native history and in the `Turn`. Nothing is mended
-here; that is for `streamtools.history`.
+An attachment is a reference in either history, until the request is sent (`ready_messages`). Parts that a provider
+wants back word for word (signatures, encrypted reasoning) are not stored: only the native history and the `Turn` have
+them.
 """
 
 from __future__ import annotations
@@ -75,22 +74,23 @@ def to_native_messages(
     """Turns a stored history into a provider's own.
 
     Args:
-        messages: the stored history, as this module shows it; it is not changed. A message of another role is left
-            out. System prompts stay out where the wire has a field of the request for them: `system_text`.
+        messages: the stored history; it is not changed. A message of another role is left out. So are system prompts
+            where the wire has a field of the request for them: `system_text`.
         target: the wire.
         registry: the request's.
         target_formats: the formats that the request's tools may have; without one of custom tools, raw calls are
             written as calls of functions.
 
     Returns:
-        Native messages with references for attachments, to be sent by way of `ready_messages`. Images of a result that
-        the wire's results cannot hold follow in a message of the user's, and come back as that.
+        Native messages with references for attachments, to be sent by way of `ready_messages`. Images that the wire
+        does not allow in a result follow in a message of the user's, and are read back as that.
 
     Raises:
-        ExportError: there is no such wire, a call or result is of no known format, or ids stand twice.
+        ExportError: there is no such wire, a call or result is of an unknown format, or ids stand twice.
     """
     wire = wire_named(str(target))
     formats = target_formats or ToolInteropTarget(wire.name).formats()
+    # Each wire's own `render` writes, and knows bytes only: attachments pass it behind stand-ins.
     writer = _Writer(wire, registry, raw=not raw_formats().isdisjoint(formats), stand_ins=StandIns(messages))
     native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
     shown: list[dict[str, Any]] = writer.stand_ins.shown(native)
@@ -183,7 +183,8 @@ class _Writer:
         return self._registry.name_on(tool_name, self._wire.name)
 
     def _orphans(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
-        """Writes results that answer no call right before them. They are kept: histories are not mended here."""
+        """Writes results that do not answer a call right before them."""
+        # They are kept: mending a history is for `streamtools.history`.
         if not results:
             return []
         contents = [self._registry.result_content(result, self._wire.name) for result in results]
@@ -211,7 +212,7 @@ def from_native_messages(
     """Turns a provider's own history into a stored one: the inverse of `to_native_messages`.
 
     Args:
-        messages: native messages; they are not changed. Items that are no message of the wire are left out, and so is
+        messages: native messages; they are not changed. Items that are not messages of the wire are left out, and so is
             reasoning.
         target: the wire.
         registry: the request's: it knows which functions were freeform tools, whose calls become raw again.
@@ -242,11 +243,11 @@ class _Reader:
         self._answers = 0
 
     def note_metadata(self, messages: Iterable[JSON]) -> None:
-        """Keeps the metadata that `to_native_messages` wrote beside results."""
+        """Keeps the metadata that `to_native_messages` wrote into results."""
         for message in messages:
-            told, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
-            if isinstance(told, Mapping) and isinstance(call_id, str):
-                self._metadata[call_id] = told
+            metadata, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
+            if isinstance(metadata, Mapping) and isinstance(call_id, str):
+                self._metadata[call_id] = metadata
 
     def read(self, entry: Entry) -> list[dict[str, Any]]:
         if isinstance(entry, Prompt):
@@ -281,17 +282,18 @@ class _Reader:
 
     def _returned(self, result: CallResult) -> dict[str, Any]:
         call_id = id_as_read(result.call_id) or self._oldest_open(result.name)
-        told = self._metadata.get(call_id, {})
+        noted = self._metadata.get(call_id, {})
         blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)
         payload = stored_result(blocks, self._store)
-        if result.is_error or told.get("is_error") is True:
+        if result.is_error or noted.get("is_error") is True:
             payload["is_error"] = True
-        name = self._names.get(call_id) or result.name or told.get("tool_name") or ""
+        name = self._names.get(call_id) or result.name or noted.get("tool_name") or ""
         metadata = {"tool_name": name, "tool_call_id": call_id}
         return {"role": "tool", "content": payload["text"], "toolResult": payload, "metadata": metadata}
 
     def _oldest_open(self, name: str | None) -> str:
-        """Returns the id of the call that a result without one answers: the first of its name, or the first at all."""
+        """Returns the id of the call that a result without one answers."""
+        # The first of its name, or the first at all: results without ids are in call order.
         found = next((pair for pair in self._unanswered if pair[0] == name), None) or next(iter(self._unanswered), None)
         if found is None:
             return ""
@@ -305,12 +307,12 @@ def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal:
     Args:
         content: its text.
         tool_calls: its calls in the shape of chat completions, as `ToolInteropRegistry.convert_tool_calls` makes them.
-            Of those that were sanitised ``metadata.sanitized`` keeps id and problem, so that nobody runs them after
-            the history was stored and loaded (`tool_calls_of`).
-        refusal: the words in which it refused, for providers that tell those apart.
+        refusal: the words in which it refused, for providers that have a field for those.
     """
     calls = list(tool_calls)
     metadata: dict[str, Any] = {"tool_calls": calls} if calls else {}
+    # A `SanitizedCall` is stored as the dict that it is: so id and problem are kept apart, and nobody runs the call
+    # after the history was loaded again (`tool_calls_of`).
     sanitized = {str(call.get("id")): call.problem for call in calls if isinstance(call, SanitizedCall)}
     if sanitized:
         metadata["sanitized"] = sanitized
@@ -320,8 +322,7 @@ def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal:
 
 
 def tool_calls_of(message: JSON) -> list[dict[str, Any]]:
-    """Returns the calls of a stored answer. Those that were sanitised are `SanitizedCall`s again; their text is
-    gone."""
+    """Returns the calls of a stored answer; those that were sanitised are `SanitizedCall`s again, without the text."""
     metadata = mapping_of(message.get("metadata"))
     calls, problems = metadata.get("tool_calls"), mapping_of(metadata.get("sanitized"))
     given = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
@@ -338,14 +339,13 @@ def _again(call: dict[str, Any], problems: JSON) -> dict[str, Any]:
 def from_turn(
     turn: Turn, *, registry: ToolInteropRegistry | None = None, attachments: AttachmentStore | None = None
 ) -> list[dict[str, Any]]:
-    """Returns a turn as it is stored: the answer, and one result for each call that was ours to run. Empty if the model
-    said nothing.
+    """Returns a turn as it is stored: the answer, and one result for each call that was ours to run.
 
     Args:
-        turn: from ``events.turn`` or `parse`. A call without an observation gets a result that says that it was not
-            run.
-        registry: the request's: with it names and arguments are those that the tools' authors gave them, also where a
-            provider was told otherwise.
+        turn: from ``events.turn`` or `parse`. A call without an observation gets the result that it was not run. A turn
+            without text and calls becomes an empty list.
+        registry: the request's: with it names and arguments are those of the tools' authors, also where a provider's
+            form has others.
         attachments: the store for bytes of results; see `format_tool_result`.
     """
     calls = [call for call in turn.calls if call.kind != "server"]

@@ -1,9 +1,7 @@
 """Holds the `ToolInteropRegistry`: reads foreign schemas, calls and results, and writes them for another provider.
 
 A registry belongs to one request. It is built of contributions (`of`), goes through the request's context, and is
-gone with it: it holds functions, and remembers its conversions, so that the calls which come back are understood. A
-tool that was freeform and had to become a function is called with ``{"input": "..."}``; the registry that wrote it so
-gives the tool its raw text again.
+gone with it.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class DefaultRegistryWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """A tool and its author's schema, which no conversion changes."""
+    """Names a tool, with its author's schema, which no conversion changes."""
 
     plugin_name: str
     tool_name: str
@@ -50,16 +48,18 @@ class ToolDescriptor:
 
 
 class ToolInteropRegistry:
-    """Reads and writes foreign formats by accessors and adapters, in their order of precedence. Build one for each
-    request with `of`.
+    """Reads and writes foreign formats by accessors and adapters, in their order of precedence.
+
+    Build one for each request with `of`.
 
     Args:
         contributions: with the level of each; within a level the first wins. The built-in one is always there, last.
         descriptors: the request's tools, so that calls of freeform ones are known before any schema was converted.
-        last_resort: the registry belongs to no request: remembers nothing, and warns where a request has a registry.
+        last_resort: the registry does not belong to a request: it remembers nothing, and warns where a request has a
+            registry.
 
     Raises:
-        TypeError: a descriptor is no `ToolDescriptor`.
+        TypeError: a descriptor is not a `ToolDescriptor`.
         ExportError: no accessor knows a descriptor's schema.
     """
 
@@ -79,6 +79,8 @@ class ToolInteropRegistry:
         self.descriptors = tuple(descriptors)
         """The request's tools with their authors' schemas."""
         own = [contribution for _, contribution in self.contributions]
+        # It remembers conversions: a freeform tool that had to become a function is called with `{"input": "..."}`, and
+        # only the registry that wrote it so can give the tool its raw text again.
         self._memory = memory = Memory(keeps=not last_resort)
         self._last_resort = last_resort
         self._schemas, self._calls = SchemaFlow(own, memory), CallFlow(own, memory)
@@ -86,7 +88,7 @@ class ToolInteropRegistry:
         for descriptor in self.descriptors:
             if not isinstance(descriptor, ToolDescriptor):
                 raise TypeError(
-                    "descriptors=[...] are ToolDescriptor(plugin_name, tool_name, schema), not "
+                    "descriptors: expected ToolDescriptor(plugin_name, tool_name, schema), got "
                     f"{type(descriptor).__name__}; registry.describe(plugin_name, schemas) makes them of schemas"
                 )
             memory.note_schema(self._schemas.inspect(descriptor.schema))
@@ -101,8 +103,10 @@ class ToolInteropRegistry:
         tools: Iterable[object] = (),
         descriptors: Iterable[ToolDescriptor] = (),
     ) -> ToolInteropRegistry:
-        """Builds a registry of the contributions of a request's parties (`contribution_of`), in the order of
-        precedence: explicit config, the provider, its extensions, the tools, and the built-in one."""
+        """Builds a registry of the contributions of a request's parties (`contribution_of`).
+
+        Their order of precedence is: explicit config, the provider, its extensions, the tools, and the built-in one.
+        """
         levels: list[tuple[Level, Iterable[object]]] = [
             ("config", config),
             ("provider", () if provider is None else (provider,)),
@@ -115,8 +119,10 @@ class ToolInteropRegistry:
         return cls(found, descriptors=descriptors)
 
     def without(self, name: str) -> ToolInteropRegistry:
-        """Returns a registry without the contributions of this name. The built-in one stays. The descriptors go along,
-        the memory of conversions does not."""
+        """Returns a registry without the contributions of this name; the built-in one stays.
+
+        The descriptors go along, the memory of conversions does not.
+        """
         kept = [pair for pair in self.contributions if pair[1] is not self._built_in and pair[1].name != name]
         return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
 
@@ -124,7 +130,8 @@ class ToolInteropRegistry:
         names = ", ".join(f"{level}: {contribution.name or 'unnamed'}" for level, contribution in self.contributions)
         return f"ToolInteropRegistry({names})"
 
-    def __reduce_ex__(self, _: object) -> NoReturn:  # pickle, copy and deepcopy all ask here
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        # pickle, copy and deepcopy all come to this method. A registry has functions, and the memory of one request.
         raise TypeError(
             "a ToolInteropRegistry belongs to one request and cannot be copied or stored: keep it in the request's "
             'context (context["tool_interop"]["registry"]), not in state or config'
@@ -138,8 +145,10 @@ class ToolInteropRegistry:
     # -- schemas ---------------------------------------------------------------------------------------------------
 
     def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
-        """Returns descriptors of a plugin's schemas, which they keep as they are; items that are no dicts are left out.
-        A group of tools (``{"type": "namespace"}``) gives one for each, whose schema is a group of that tool alone.
+        """Returns descriptors of a plugin's schemas, which they keep as they are.
+
+        Items that are not dicts are left out. A group of tools (``{"type": "namespace"}``) becomes a descriptor for
+        each, whose schema is a group of that tool alone.
 
         Raises:
             ExportError: no accessor knows one of them.
@@ -164,7 +173,7 @@ class ToolInteropRegistry:
     def convert_schema(
         self, schema: dict[str, Any], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> ConvertedSchema:
-        """Converts one schema to a format that the target accepts, and tells the losses; see `convert_schemas`."""
+        """Converts one schema to a format that the target accepts, and lists the losses; see `convert_schemas`."""
         self._used()
         return self._schemas.convert(schema, _target(target), target_formats)
 
@@ -174,13 +183,13 @@ class ToolInteropRegistry:
         """Converts tools for the target's request. The given schemas stay as they are.
 
         Args:
-            schemas: source schemas of any known format. Items that are no dicts are left out; those in an accepted
+            schemas: source schemas of any known format. Items that are not dicts are left out; those in an accepted
                 format go through untouched, as the same objects. A group of tools stays one where the wire has groups,
                 else each of its tools stands alone, and the group's name is a part of the tool's.
-            target: the wire that the request goes to. Parts of a schema that its provider does not take are rewritten,
-                as `streamtools.exports` does; `inspect_call` knows the way back.
-            target_formats: the formats that the request may hold, preferred ones first; by default all that the wire
-                takes by itself.
+            target: the wire that the request goes to. Parts of a schema that its provider refuses are rewritten, as
+                `streamtools.exports` does; `inspect_call` knows the way back.
+            target_formats: the formats that the request may have, preferred ones first; by default all that the wire
+                accepts by itself.
 
         Raises:
             ExportError: a schema is of no known format, or cannot be written in any of these; or two tools would be
@@ -189,6 +198,7 @@ class ToolInteropRegistry:
         self._used()
         to = _target(target)
         converted = [self._schemas.convert(schema, to, target_formats) for schema in _each(schemas)]
+        # Whoever knows the name that a tool gets could otherwise take its calls with a tool of that name.
         named: dict[str, str] = {}
         for found in converted:
             if found.inspected.kind != "built_in":
@@ -202,7 +212,7 @@ class ToolInteropRegistry:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def inspect_call(self, call: Mapping[str, Any]) -> InspectedCall:
-        """Returns the meaning of a call: its tool, its id, and the payload as that tool takes it.
+        """Returns a call's tool, its id, and its payload as that tool takes it.
 
         Raises:
             ExportError: no accessor knows it.
@@ -221,13 +231,13 @@ class ToolInteropRegistry:
         """Converts calls for the target's history.
 
         Args:
-            calls: calls of any known format. Items that are no dicts are left out; those in an accepted format go
+            calls: calls of any known format. Items that are not dicts are left out; those in an accepted format go
                 through untouched. A raw call stays raw where the target has custom calls, and is wrapped as
                 ``{"input": "..."}`` where it has not; a call that was wrapped so is unwrapped again.
             target: the wire whose history they are for. Ids stay as they are (`streamtools.history.repair` fits them).
             target_formats: the formats that may occur there; by default all that the wire has.
-            id_seed: for calls that come without an id where the target needs one: makes the ids of this turn differ
-                from those of another (a response's id).
+            id_seed: makes the ids of this turn differ from those of another (a response's id), where calls have no id
+                and the target needs one.
 
         Returns:
             The calls; one whose arguments are corrupt is a `SanitizedCall`, with empty ones.
@@ -245,41 +255,41 @@ class ToolInteropRegistry:
         """Returns a call as it may stand in a history: corrupt arguments become empty ones.
 
         Args:
-            call: a call of any known format, which is not changed. One that no accessor knows comes back as it is.
+            call: a call of any known format, which is not changed. One that no accessor knows is returned as it is.
             complete: the turn came to its end. If not, a call without any arguments was cut before they began.
 
         Returns:
-            The very call that was given, if there is nothing to do. Arguments that only needed a wrapping taken off (a
-            code fence, double encoding, nothing at all for no arguments) are written anew. In place of any other call,
-            a `SanitizedCall`: it keeps the original arguments (`raw`), and this registry's `inspect_call` gives its
-            problem and no payload, so that it is never run.
+            The very call that was given, if there is nothing to do. Arguments that had a wrapping (a code fence, double
+            encoding, nothing at all for no arguments) are written anew. Any other call becomes a `SanitizedCall`: it
+            keeps the original arguments (`raw`), and this registry's `inspect_call` returns its problem and no payload,
+            so that it is never run.
         """
         self._used()
         return self._calls.sanitize(call, complete=complete)
 
     def stored_tool_call(self, call: dict[str, Any], *, wire: str | None = None) -> dict[str, Any]:
-        """Converts a call for a stored history (`assistant_message`): in the shape of chat completions, under the
-        tool's own name, with arguments as the tool takes them.
+        """Converts a call for a stored history (`assistant_message`), in the shape of chat completions.
+
+        It has the tool's own name, and arguments as the tool takes them.
 
         Args:
             call: a call of any known format.
-            wire: the one that it came over, where its format does not tell.
+            wire: the wire of the call, where its format does not show it.
 
         Raises:
             ExportError: no accessor knows it, or it has no id.
         """
         self._used()
-        return self._calls.convert(call, None, TARGET_FORMATS[STORED_WIRE], came_over=wire)
+        return self._calls.convert(call, None, TARGET_FORMATS[STORED_WIRE], source_wire=wire)
 
     def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
-        """Returns the name under which a tool was converted for a target: its own, unless the target does not take
-        that."""
+        """Returns the name under which a tool was converted for a target: its own, unless the target refuses that."""
         return self._memory.name_on(_target(target).wire, tool_name)
 
     # -- results ---------------------------------------------------------------------------------------------------
 
     def inspect_result(self, result: Mapping[str, Any]) -> InspectedResult:
-        """Returns the meaning of a result, be it a stored one (`format_tool_result`) or a provider's.
+        """Returns the description of a result, be it a stored one (`format_tool_result`) or a provider's.
 
         Raises:
             ExportError: no accessor knows it.
@@ -288,20 +298,23 @@ class ToolInteropRegistry:
         return self._results.inspect(result)
 
     def result_content(self, result: InspectedResult, wire: str) -> Any:
-        """Returns a result's content in a wire's own shape, as a contributed adapter or, for this very wire, the tool
-        wrote it; None where the wire shall write text and blocks itself."""
+        """Returns a result's content in a wire's own shape; None where the wire writes text and blocks itself.
+
+        A contributed adapter wrote it, or, for this very wire, the tool.
+        """
         self._used()
         return self._results.content(result, wire)
 
     def convert_results(
         self, results: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Converts results for the target's native history: to a message, an item or a block each; images that do not
-        fit there follow in a message of their own.
+        """Converts results for the target's native history: to a message, an item or a block each.
+
+        Images that do not fit there follow in a message of their own.
 
         Args:
-            results: stored or native ones. Items that are no dicts are left out. One that was written for another
-                provider becomes its text, with placeholders; ``metadata.display`` goes nowhere.
+            results: stored or native ones. Items that are not dicts are left out. One that was written for another
+                provider becomes its text, with placeholders; ``metadata.display`` is not sent.
             target: a wire, or ``mcp``.
             target_formats: the formats of calls that they answer; without one of custom calls, a freeform tool was
                 called as a function.
@@ -332,7 +345,7 @@ def _built_in(wires: tuple[Wire, ...]) -> Contribution:
 
 
 def _each(schemas: Iterable[object]) -> list[dict[str, Any]]:
-    """Returns the schemas of single tools, also of those that came in a group; items that are no dicts are left out."""
+    """Returns the schemas of single tools, also of those in a group; items that are not dicts are left out."""
     return [one for schema in schemas if isinstance(schema, dict) for one in members(schema)]
 
 
@@ -347,8 +360,8 @@ _IN_FORCE: ContextVar[Callable[[], object | None] | None] = ContextVar("tool_int
 
 
 def put_in_force(registry: object) -> None:
-    """Notes that this task, and those that it starts, belong to a request with a registry of its own, as long as that
-    registry lives."""
+    """Notes that this task, and those that it starts, belong to a request with a registry of its own."""
+    # Weakly: a task of the program outlives its requests, and a registry of one that is over is bypassed by nobody.
     _IN_FORCE.set(weakref.ref(registry))
 
 
@@ -366,6 +379,7 @@ def _warn_if_bypassed() -> None:
 
 def _frames_of_ours() -> int:
     """Counts the frames up to the first caller outside this package, as `warnings.warn` counts them."""
+    # So the warning shows the program's own line, at whatever depth of the registry it was asked for.
     frame, count = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
         frame, count = frame.f_back, count + 1

@@ -35,10 +35,11 @@ __all__ = [
 
 if TYPE_CHECKING:
     DEFAULT_TOOL_INTEROP_REGISTRY: ToolInteropRegistry
-    """The registry for utilities that belong to no request. It knows the built-in formats only and remembers nothing,
-    so that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry
-    warns (`DefaultRegistryWarning`). It is made when it is asked for, since all wires are loaded for it."""
+    """The registry for utilities outside of any request. It knows the built-in formats only and remembers nothing, so
+    that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
+    (`DefaultRegistryWarning`)."""
 else:
+    # Made when it is asked for, since all wires are loaded for it.
 
     def __getattr__(name: str) -> Any:
         if name != "DEFAULT_TOOL_INTEROP_REGISTRY":
@@ -55,9 +56,9 @@ def accepted_tool_schema_formats(stack: Iterable[object]) -> list[str]:
     """Returns the formats of tools that a provider and its extensions accept in a request, preferred ones first.
 
     Args:
-        stack: extensions that are enabled and the provider, in the order of preference. Each says it by an attribute
-            or method ``accepted_tool_schema_formats``, or is (or has as ``wire``) the name of a wire, which accepts
-            its own formats. A party that says nothing accepts nothing.
+        stack: extensions that are enabled and the provider, in the order of preference. Each has an attribute or method
+            ``accepted_tool_schema_formats``, or is (or has as ``wire``) the name of a wire, which accepts its own
+            formats. A party with neither accepts nothing.
     """
     found = (format for party in stack for format in _accepted_by(party))
     return list(dict.fromkeys(found))
@@ -68,7 +69,8 @@ def _accepted_by(party: object) -> Sequence[str]:
     if declared is not None:
         formats: Any = declared() if callable(declared) else declared
         if isinstance(formats, str):
-            raise TypeError(f"{type(party).__name__}.accepted_tool_schema_formats must be a list of formats, not a str")
+            name = type(party).__name__
+            raise TypeError(f"{name}.accepted_tool_schema_formats: expected a list of formats, got a str")
         return tuple(formats or ())
     return TARGET_FORMATS.get(party if isinstance(party, str) else _wire_of(party) or "", ())
 
@@ -90,14 +92,14 @@ def build_request_context(
         contributions: those of explicit config, which go before all others.
         provider, extensions, tools: the others that contribute to the registry (`ToolInteropRegistry.of`).
         descriptors: the tools with their source schemas.
-        registry: one that was built already, in their place.
+        registry: a registry that was built already, in their place.
         schema_target_formats: the formats that the request accepts; by default those of extensions and provider
             (`accepted_tool_schema_formats`).
         more: the rest of the context (``core``, ``config``).
 
     Raises:
         ExportError: an accepted format is neither built in nor contributed.
-        TypeError: `schema_target_formats` is no list, or a descriptor is something else.
+        TypeError: `schema_target_formats` is not a list, or a descriptor is something else.
     """
     if registry is None:
         registry = ToolInteropRegistry.of(
@@ -106,13 +108,12 @@ def build_request_context(
     if schema_target_formats is None:
         schema_target_formats = accepted_tool_schema_formats([*extensions, provider])
     if isinstance(schema_target_formats, str):
-        raise TypeError(
-            f"schema_target_formats must be a list; write schema_target_formats=[{schema_target_formats!r}]"
-        )
+        written = f"schema_target_formats=[{schema_target_formats!r}]"
+        raise TypeError(f"schema_target_formats: expected a list, got a str; write {written}")
     for format in schema_target_formats:
         if not registry.knows_format(format):
             known = ", ".join(dict.fromkeys(name for formats in TARGET_FORMATS.values() for name in formats))
-            raise ExportError(f"unknown format {format!r} of tools; contribute what writes it, or use one of: {known}")
+            raise ExportError(f"unknown format {format!r} of tools; contribute an adapter, or use one of: {known}")
     put_in_force(registry)
     return {**more, "tool_interop": {"registry": registry, "schema_target_formats": list(schema_target_formats)}}
 
@@ -135,7 +136,7 @@ def _interop(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _wire_of(party: object) -> str | None:
-    """Returns the name of the wire that a provider or extension speaks, if it says so."""
+    """Returns the name of the wire of a provider or extension, if it has one."""
     wire = getattr(party, "wire", None)
     return wire if isinstance(wire, str) else None
 
@@ -163,13 +164,13 @@ def initialize_request(
     """Puts the tools into a request's payload, in the formats that it accepts.
 
     Args:
-        native_messages: the history; it comes back as it is.
+        native_messages: the history; it is returned as it is.
         state: ``_tools`` are the source schemas, ``request.payload`` is the body to send. Neither is changed. A
             payload that has tools already keeps them; without a choice of tools the model chooses (``auto``, in the
             words of `ToolFormat.choice`).
         context: the request's (`build_request_context`).
         target: the wire that the request goes to.
-        loader: gives the attachments that the history refers to; a history without any needs none.
+        loader: returns the attachments that the history refers to; not needed for a history without any.
         messages: whether the payload also gets the messages (`ready_messages`), unless it has some; by default it
             does if there is a loader.
 
@@ -183,6 +184,7 @@ def initialize_request(
     request = state.get("request") or {}
     payload = dict(request.get("payload") or {})
     tools = [tool for tool in state.get("_tools") or [] if isinstance(tool, dict)]
+    # A payload that has tools already was made by an extension, whose choice stands.
     if tools and payload.keys().isdisjoint(_fields(wire, [])):
         converted = get_registry_from_context(context).convert_schemas(
             tools, target=target, target_formats=get_schema_target_formats_from_context(context)
@@ -218,7 +220,7 @@ def initialize_stack(
         if isinstance(party, _Initialises):
             native_messages, state = party.initialize_request(native_messages, state, context=context)
     wire = _wire_of(provider)
-    if wire is None:
+    if wire is None:  # tools that nobody put in would be missing without an error
         payload = (state.get("request") or {}).get("payload") or {}
         fields = {field for format in tool_formats() for field in format.request([], False)}
         if state.get("_tools") and payload.keys().isdisjoint(fields):
@@ -233,8 +235,8 @@ def finalize(
 ) -> tuple[Any, Any, State]:
     """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
 
-    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are no
-    dicts are taken out. The list is replaced in place; everything else comes back as it is.
+    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are not dicts
+    are removed. The list is replaced in place; everything else is returned as it is.
 
     Args:
         final_messages, native_messages: handed through.
@@ -257,11 +259,11 @@ def ready_messages(
     *,
     target: ToolInteropTarget | str | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns a native history as it is sent: attachments expanded, and without the ``_metadata`` beside messages.
+    """Returns a native history as it is sent: with attachments expanded, and without ``_metadata`` in messages.
 
     Args:
         native_messages: the history; it is not changed, and parts that need no change stay the same objects.
-        loader: gives the attachments.
+        loader: returns the attachments.
         target: a wire for which to mend the parts that its provider would refuse (`streamtools.history.repair`).
 
     Raises:
@@ -273,14 +275,13 @@ def ready_messages(
 
 
 def _no_loader(id_: str) -> NoReturn:
-    raise ExportError(f"no attachment {id_!r} without a loader; pass loader=..., which gives an attachment by its id")
+    raise ExportError(f"no attachment {id_!r} without a loader; pass loader=..., which returns an attachment by its id")
 
 
 def _fields(wire: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns a request's fields for its tools, and for their choice if there are any. A wire that is not known has
-    them in ``tools``."""
+    """Returns a request's fields for its tools, and for their choice if there are any."""
     format = next(iter(find(wire).tools if wire in names() else ()), None)
-    if format is None:
+    if format is None:  # a wire that is not known: most have the field of Chat Completions
         return {"tools": tools}
     fields = format.request(tools, False)
     choice = copy.deepcopy(dict(format.choice)) if tools else {}  # the payload is the caller's to change

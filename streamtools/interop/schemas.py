@@ -1,11 +1,7 @@
-"""Reads and writes the schemas of functions in each provider's format, and fits them to a provider that takes less.
+"""Reads and writes the schemas of functions in each provider's format, and fits them to a provider that accepts less.
 
-A reader takes any dict and returns None for one that is not of its format. A writer copies all it takes over, so that
-the source stays as it was authored. Both go by the row of their wire.
-
-A function is fitted where a provider does not take all of JSON Schema, or not its name. The rules are those of
-`streamtools.exports`, which rewrites schemas where it can and gives the way back; a `Memory` keeps it for the calls of
-one request. A schema that every provider takes goes as it was authored.
+A reader takes any dict, and returns None for one that is not of its format. A writer copies the source, which stays as
+it was authored. Both go by the row of their wire.
 """
 
 from __future__ import annotations
@@ -44,8 +40,9 @@ _INPUT_DESCRIPTION = "The whole input, as plain text."
 
 
 def schema_accessors() -> tuple[ToolSchemaAccessor, ...]:
-    """Returns the readers of all formats, in the order in which to ask them: formats with a mark of their own, and of
-    these first the ones that know what they never have; tools that a provider runs itself, formats without a mark."""
+    """Returns the readers of all formats, in the order in which to ask them."""
+    # Formats with a mark of their own, and of these first those that know a field which they never have; tools that a
+    # provider runs itself; formats without a mark, which recognise many dicts as theirs.
     sure: list[ToolSchemaAccessor] = []
     bare: list[ToolSchemaAccessor] = []
     groups = _groups(tool_formats())
@@ -67,29 +64,30 @@ def namespace_format(wire: str) -> NamespaceFormat | None:
 
 
 def members(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the tools of a group, each as a group of its own; a schema that is no group as it is."""
+    """Returns the tools of a group, each as a group of its own; any other schema as it is."""
     groups = (format.namespace for format in tool_formats() if format.namespace is not None)
     return next((found for group in groups if (found := group.split(schema)) != [schema]), [schema])
 
 
 def alike(format: str) -> frozenset[str]:
-    """Returns the formats in which an entry of this one may be written, too."""
+    """Returns the other formats in which an entry of this one may be written unchanged."""
     found = _entry_formats(tool_formats()).get(format)
     return frozenset() if found is None else found.alike
 
 
 def require_shallow(schema: InspectedSchema) -> None:
-    """Refuses a schema that nobody could copy or write as JSON.
+    """Refuses a schema that is nested too deep.
 
     Raises:
         ExportError: a part of the schema is nested too deep.
     """
+    # `deepcopy` and writers of JSON recurse: without this they would raise a RecursionError.
     if deeper_than(_MAX_DEPTH, [schema.parameters, schema.output_schema, schema.annotations]):
         raise ExportError(f"tool {schema.tool_name!r}: its schema is nested deeper than {_MAX_DEPTH} levels")
 
 
 def freeform_parameters(description: str | None) -> dict[str, Any]:
-    """Returns the parameters of a freeform tool where it has to be a function: one text, called ``input``."""
+    """Returns the parameters of a freeform tool as a function: one text, called ``input``."""
     text = {"type": "string", "description": description or _INPUT_DESCRIPTION}
     return {"type": "object", "properties": {"input": text}, "required": ["input"]}
 
@@ -142,7 +140,7 @@ class SchemaWriter:
         Raises:
             ExportError: the tool takes an object, and the format is one of freeform tools.
         """
-        if self.format.freeform and schema.kind != "custom" and not _takes_one_text(schema.parameters or {}):
+        if self.format.freeform and schema.kind != "custom" and not _accepts_one_text(schema.parameters or {}):
             raise ExportError(
                 f"tool {schema.tool_name!r} takes an object, which a custom tool cannot; accept a format of functions "
                 "too"
@@ -160,7 +158,7 @@ class SchemaWriter:
         return copy.deepcopy(self.format.write(entry))
 
 
-def _takes_one_text(parameters: JSON) -> bool:
+def _accepts_one_text(parameters: JSON) -> bool:
     properties = _mapping(parameters.get("properties")) or {}
     only = _mapping(properties.get("input"))
     one = only is not None and properties.keys() == {"input"} and parameters.get("required") == ["input"]
@@ -177,7 +175,7 @@ def _parameters(schema: InspectedSchema) -> dict[str, Any]:
 
 
 def losses(schema: InspectedSchema, format: str) -> tuple[str, ...]:
-    """Returns a line for each part of a schema that another format cannot say."""
+    """Returns a line for each part of a schema that another format cannot express."""
     return tuple(_lost(schema, format))
 
 
@@ -202,7 +200,8 @@ def _lost(schema: InspectedSchema, name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _entry_formats(formats: tuple[ToolFormat, ...]) -> Mapping[str, EntryFormat]:
-    """Returns the formats by name. Several wires may have one of the same name: then the library's own wires win."""
+    """Returns the formats by name; of several with one name, that of the library's own wire."""
+    # A registered wire may name a format like one of ours, but must not change how ours are read.
     ordered = sorted(formats, key=lambda format: format.name not in WIRES)
     found: dict[str, EntryFormat] = {}
     for format in ordered:
@@ -234,25 +233,28 @@ def _mapping(value: object) -> JSON | None:
 
 # -- functions fitted to a provider, and the way back ------------------------------------------------------------------
 
+# A function is fitted where a provider does not accept all of JSON Schema, or not its name. The rules are those of
+# `streamtools.exports`, which rewrites schemas where it can, with the way back; a `Memory` keeps that for the calls of
+# one request. A schema that every provider accepts goes as it was authored.
 
 _MAX_KEPT = 512  # functions that the process keeps fitted
 _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, so that no more than 16 MiB are kept
 
 
 def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
-    """Fits a function to a wire; returns None if it goes as it was authored, or if nothing is known of the wire.
+    """Fits a function to a wire; returns None if it goes as it was authored, or if the wire is not known.
 
     Raises:
-        ExportError: the wire cannot carry it, or the schema is none.
+        ExportError: the wire cannot carry it, or the schema is not a schema.
     """
     parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
     if wire not in targets():
         return None
-    if _takes(find(wire, False)[0], schema.tool_name) and _is_plain(parameters or {}, 0):
+    if _accepts(find(wire, False)[0], schema.tool_name) and _is_plain(parameters or {}, 0):
         return None
     try:
         text = to_json(parameters, inf_nan_mode="constants")
-    except ValueError:  # no plain JSON, which will be said in the words of a schema
+    except ValueError:  # not plain JSON, which `Tool.from_schema` refuses in the words of a schema
         text = None
     if text is None or len(text) > _MAX_KEPT_BYTES:
         return _fitted(wire, schema.tool_name, schema.description, parameters or {})
@@ -261,8 +263,8 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
-    """Fits a function, and keeps the result: a program's tools are the same in each request, and one costs a
-    millisecond."""
+    """Fits a function, and keeps the result."""
+    # A program's tools are the same in each request, and fitting one costs a millisecond.
     return _fitted(wire, name, description, from_json(text))
 
 
@@ -300,17 +302,18 @@ def _nothing(arguments: dict[str, Any]) -> None:
 _KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})
-_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and a deeper schema is worth a closer look
+_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once refused more, and a deeper schema is worth a closer look
 
 
-def _takes(format: ToolFormat, name: str) -> bool:
-    """Returns whether a format takes this name, and the plainest of keywords."""
+def _accepts(format: ToolFormat, name: str) -> bool:
+    """Returns whether a format accepts this name, and the plainest of keywords."""
     kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
     return kept and (format.names is None or format.names.takes(name))
 
 
 def _is_plain(schema: object, depth: int) -> bool:
-    """Returns whether a schema holds only keywords and values that every provider takes. Costs a look at each node."""
+    """Returns whether a schema has only keywords and values that every provider accepts."""
+    # Costs a look at each node, where fitting costs a millisecond.
     if not isinstance(schema, Mapping) or depth > _MAX_PLAIN_DEPTH or not schema.keys() <= _KEYWORDS:
         return False
     type_, enum, items = schema.get("type"), schema.get("enum", ()), schema.get("items")
@@ -330,7 +333,7 @@ def _are_texts(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """A function that one wire could not take as it was authored."""
+    """Holds a function in the form of a wire that refuses it as it was authored."""
 
     source_name: str
     name: str
@@ -338,15 +341,15 @@ class Fitted:
     parameters: Mapping[str, Any] = field(repr=False)
     description: str = field(repr=False)
     decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    """Turns the model's arguments into those that the tool takes."""
+    """Returns the tool's own arguments for the model's."""
     losses: tuple[str, ...] = ()
 
 
 class Memory:
-    """Remembers the tools and calls that passed one request's registry, so that calls which come back are understood.
+    """Remembers the tools and calls that passed one request's registry, so that the model's calls are understood.
 
     Args:
-        keeps: False where there is no request to belong to: then nothing is kept.
+        keeps: False for a registry outside of any request, which keeps nothing.
     """
 
     def __init__(self, *, keeps: bool) -> None:
@@ -368,9 +371,11 @@ class Memory:
         """Notes the way back of a function that was fitted to a wire.
 
         Raises:
-            ExportError: the arguments travel in another form, and nothing is kept that could turn them back.
+            ExportError: the arguments have to be decoded, and this memory keeps nothing.
         """
-        if not self._keeps and fitted.decode is not dict:  # `dict` copies: then only the name is another
+        # A new name alone may pass (`dict` only copies): a call by it is unknown. Arguments that nothing decodes would
+        # be wrong ones.
+        if not self._keeps and fitted.decode is not dict:
             raise ExportError(
                 f"tool {fitted.source_name!r}: for {wire} the arguments have to travel in another form than the tool "
                 "takes; use the registry of the request, which knows the way back: get_registry_from_context(context)"
@@ -389,7 +394,8 @@ class Memory:
         return name in self._freeform
 
     def was_sanitized(self, call: InspectedCall) -> bool:
-        """Returns whether a call lost its arguments; a later one of the same id, with arguments, did not."""
+        """Returns whether a call lost its arguments."""
+        # A later call of the same id, with arguments, did not.
         return call.call_id in self._sanitized and not call.payload
 
     def name_on(self, wire: str, name: str) -> str:
@@ -401,7 +407,7 @@ class Memory:
 
         Args:
             call: the call.
-            wire: the one that it came over; None stands for any that has calls of its format.
+            wire: its wire; None stands for any that has calls of its format.
         """
         fitted = self._fitted_for(call, wire) if self._fitted else None
         if fitted is not None:
@@ -432,7 +438,7 @@ def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
 
 
 def _unwrapped(call: InspectedCall) -> InspectedCall:
-    """Returns a function's call to a freeform tool as the raw text that is meant."""
+    """Returns a function's call to a freeform tool as the raw text in it."""
     metadata = {**call.payload_metadata, "unwrapped": True}
     text = call.payload.get("input")
     if call.payload.keys() == {"input"} and isinstance(text, str):

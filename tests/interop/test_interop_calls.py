@@ -159,7 +159,7 @@ def test_a_wrapped_call_stays_where_only_functions_are_accepted() -> None:
 
 
 def test_an_object_cannot_be_a_custom_call() -> None:
-    with pytest.raises(ExportError, match="'read_file' carries an object"):
+    with pytest.raises(ExportError, match="'read_file' has an object"):
         registry().convert_tool_calls([CHAT_CALL], target="openai.responses", target_formats=[RESPONSES_CUSTOM])
 
 

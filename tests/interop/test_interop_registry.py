@@ -135,7 +135,7 @@ def test_contributions_are_asked_of_objects_functions_and_tools() -> None:
     read_file.fn.get_tool_interop_contribution = lambda: None  # type: ignore[attr-defined]
     assert contribution_of(read_file) is None
     read_file.fn.get_tool_interop_contribution = dict  # type: ignore[attr-defined]
-    with pytest.raises(TypeError, match="returned dict, not a Contribution"):
+    with pytest.raises(TypeError, match="expected a Contribution or None, got dict"):
         contribution_of(read_file)
 
 
@@ -144,7 +144,7 @@ def test_contributions_are_asked_of_objects_functions_and_tools() -> None:
 )
 def test_no_flow_takes_what_belongs_to_another(flow: str) -> None:
     stranger: Any = (ToolResultAdapter("mcp", lambda result: None),)
-    with pytest.raises(TypeError, match=rf"Contribution\({flow}=...\) takes Tool\w+s, not ToolResultAdapter"):
+    with pytest.raises(TypeError, match=rf"Contribution\({flow}=...\): expected Tool\w+s, got ToolResultAdapter"):
         Contribution(**{flow: stranger})
 
 
@@ -241,7 +241,7 @@ def test_the_stack_says_which_formats_a_request_may_hold(stack: list[object], ac
 
 
 def test_formats_are_a_list_and_no_text() -> None:
-    with pytest.raises(TypeError, match=r"Wrong\.accepted_tool_schema_formats must be a list"):
+    with pytest.raises(TypeError, match=r"Wrong\.accepted_tool_schema_formats: expected a list"):
         accepted_tool_schema_formats([Wrong()])
 
 
@@ -355,7 +355,7 @@ def test_a_descriptor_that_is_none_is_refused_with_what_to_pass() -> None:
         lambda: build_request_context(descriptors=[schema]),
     ):
         with pytest.raises(
-            TypeError, match=r"are ToolDescriptor\(plugin_name, tool_name, schema\), not dict; .*describe"
+            TypeError, match=r"expected ToolDescriptor\(plugin_name, tool_name, schema\), got dict; .*describe"
         ):
             refused()
 
@@ -366,7 +366,7 @@ def test_a_format_that_nobody_knows_is_refused_when_the_context_is_built() -> No
     ):
         build_request_context(schema_target_formats=["mcp.tool", "openai.chat.function"])
     as_text: Any = "mcp.tool"
-    with pytest.raises(TypeError, match=r"must be a list; write schema_target_formats=\['mcp\.tool'\]"):
+    with pytest.raises(TypeError, match=r"expected a list, got a str; write schema_target_formats=\['mcp\.tool'\]"):
         build_request_context(schema_target_formats=as_text)
 
 

@@ -435,7 +435,7 @@ def test_without_a_store_an_image_leaves_a_word() -> None:
     stored = formatted(ToolResult(blocks=(Text("see:"), IMAGE)))
     assert stored["content"] == "see:\n[image: image/png] [left out: there is no store for attachments]"
     broken = formatted(ToolResult(blocks=(Media(kind="image", data="@@@"),)), attachments=MemoryAttachments())
-    assert broken["content"] == "[image] [left out: its data is no base64]"
+    assert broken["content"] == "[image] [left out: its data is not base64]"
 
 
 def test_what_stands_elsewhere_is_referred_to_by_its_address() -> None:
