@@ -391,7 +391,7 @@ def _foreign(name: str, schema: Any, make: Callable[[], Any]) -> Case:
         return "taken"
 
     def make_tool() -> Tool[..., Any]:
-        return Tool.from_schema(take, document, name="take", description="", takes="mapping", effect="pure")
+        return Tool.from_schema(take, document, name="take", description="", pass_as="mapping", effect="pure")
 
     return Case(f"schema: {name}", make_tool, lambda: written({"value": make()}))
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..tools import Toolset
-from ..tools.callables import takes
+from ..tools.callables import accepts
 from ..tools.options import Around, is_around
 from .approval import Approver
 from .executor import Executor
@@ -74,7 +74,7 @@ class DispatchOptions:
             raise ValueError(f"unknown on_tool_error {self.on_tool_error!r}; known: continue, cancel")
         if self.approver is not None and not callable(self.approver):
             raise TypeError(f"approve is a function of an ApprovalRequested, not {type(self.approver).__name__}")
-        if self.approver is not None and not takes(self.approver, 1):
+        if self.approver is not None and not accepts(self.approver, 1):
             raise TypeError("approve takes one argument, an ApprovalRequested: approve=lambda request: ...")
         if self.store is not None and (isinstance(self.store, type) or not hasattr(self.store, "claim")):
             raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {_type_of(self.store)}")

@@ -105,7 +105,7 @@ class RunCalls:
         known = self._known.get(name)
         if known is not None:
             return known.running(run)
-        return Tool.from_schema(run, {"type": "object"}, name=name, description="", takes="mapping")
+        return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
 
 
 class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]

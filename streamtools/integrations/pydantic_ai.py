@@ -64,7 +64,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
 
         known = Toolset(self.tools).get(name)
         if known is None:
-            made = Tool.from_schema(run, {"type": "object"}, name=name, description="", takes="mapping")
+            made = Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
         else:
             made = known.running(run)
         options: StepKeywords = {"pool": self.pool, **self.options}

@@ -79,7 +79,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
 
         known = self._known.get(tool_name)
         if known is None:
-            made = Tool.from_schema(run, {"type": "object"}, name=tool_name, description="", takes="mapping")
+            made = Tool.from_schema(run, {"type": "object"}, name=tool_name, description="", pass_as="mapping")
         else:
             made = known.running(run)
         given = arguments if isinstance(arguments, Mapping) else {}

@@ -270,7 +270,7 @@ def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
 
 def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any]) -> Fitted | None:
     try:
-        tool = Tool.from_schema(_nothing, parameters, name=name, description=description, takes="mapping")
+        tool = Tool.from_schema(_nothing, parameters, name=name, description=description, pass_as="mapping")
     except (SchemaError, ToolDefinitionError) as error:
         raise ExportError(f"tool {name!r}: {error}") from error
     exported = export(tool, wire)

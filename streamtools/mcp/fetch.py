@@ -269,7 +269,7 @@ class _Maker:
             effect=effect,
             needs_approval=needs_approval,
             timeout=self.call_timeout,
-            takes="mapping",
+            pass_as="mapping",
             schema_source="protocol_fetch",
             output_schema=output,
             annotations=definition.annotations,

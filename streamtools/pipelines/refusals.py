@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..dispatch.options import LEAVES_CALLS
-from ..tools.callables import takes
+from ..tools.callables import accepts
 from ..turn import Turn
 from ..wires import Wire, find
 
@@ -76,7 +76,7 @@ def check_run(
 
     if not callable(call_model):
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
-    if not takes(call_model, 2):
+    if not accepts(call_model, 2):
         raise TypeError("call_model takes two arguments: async def ask(messages, tools): ...")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")

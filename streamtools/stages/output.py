@@ -178,7 +178,7 @@ def answer_reader(kind: type[Any] | Mapping[str, Any]) -> Tool[..., Any]:
         SchemaError: the schema is none, or exceeds a limit.
     """
     if isinstance(kind, Mapping):
-        return Tool.from_schema(_same, kind, name="output", description="The answer.", takes="mapping")
+        return Tool.from_schema(_same, kind, name="output", description="The answer.", pass_as="mapping")
     return Tool.from_model(kind, _same, name="output", description="The answer.")
 
 

@@ -185,7 +185,7 @@ class FakeTool:
     ) -> None:
         if isinstance(source, str):
             given = {"type": "object"} if schema is None else schema
-            source = Tool.from_schema(_stand_in, given, name=source, effect=effect, takes="mapping")
+            source = Tool.from_schema(_stand_in, given, name=source, effect=effect, pass_as="mapping")
         elif schema is not None:
             raise TypeError("FakeTool(schema=...) goes with a name; a tool or function has a schema of its own")
         # The tool's own binder validates, so that a call is refused here if the real tool would refuse it.

@@ -1,7 +1,7 @@
 """Checks a class whose methods are to be tools: `validate_tool_class`.
 
 Two passes for each public method: over the function as it is (decorator, hints, docstring), and over its source where
-that can be had (defaults that are computed, lambdas, names that are defined nowhere).
+that is available (defaults that are computed, lambdas, names that are defined nowhere).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["validate_tool_class"]
 def validate_tool_class(cls: type, *, raise_on_issue: bool = False) -> list[str]:
     """Returns the mistakes in the tools of a class, a line each, in the order of definition.
 
-    Looked at are the public methods of the class and its bases, ``object`` aside.
+    It looks at the public methods of the class and its bases, ``object`` aside.
 
     Args:
         cls: the class.
@@ -88,7 +88,7 @@ def _issues(name: str, value: Any, function: FunctionType) -> Iterator[str]:
 
 
 def _source(function: FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Returns the function's syntax; None where its source cannot be had (an interactive session, generated code)."""
+    """Returns the function's syntax; None where it has no source (an interactive session, generated code)."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -100,14 +100,15 @@ def _source(function: FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | 
 def _default_issues(
     name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, parameters: list[inspect.Parameter]
 ) -> Iterator[str]:
-    members = {p.name for p in parameters if isinstance(p.default, enum.Enum)}  # no literals, and as good as those
+    # A member of an enum is not a literal in the source, and as good as one: a schema can express it.
+    members = {p.name for p in parameters if isinstance(p.default, enum.Enum)}
     for parameter, default in _defaults(node.args):
         if parameter in members:
             continue
         if any(isinstance(inner, ast.Lambda) for inner in ast.walk(default)):
             yield f"Method '{name}' has a lambda as default of '{parameter}'"
         elif not _is_literal(default):
-            yield f"Method '{name}' has a default for '{parameter}' that is no literal"
+            yield f"Method '{name}' has a default for '{parameter}' that is not a literal"
 
 
 def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
@@ -120,7 +121,7 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """Returns whether a schema can say it: a constant, or a list, tuple, set or dict of such."""
+    """Returns whether a schema can express an expression: a constant, or a list, tuple, set or dict of such."""
     try:
         ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -130,6 +131,8 @@ def _is_literal(node: ast.expr) -> bool:
 
 def _undefined(node: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) -> list[str]:
     """Returns the names that the body reads and nothing in it or around it defines; each once, in order."""
+    # Scopes are not distinguished: a name that is defined anywhere in the method counts as defined, so that no correct
+    # method is reported.
     defined = set(known)
     for inner in ast.walk(node):
         match inner:

@@ -1,7 +1,7 @@
 """Defines what stands between a call's arguments and the function: a `Binder` checks, types and places them.
 
 typed.TypedBinder   of a typed function, or of a model that the function takes as a whole
-foreign.Foreign     of a schema that was written by hand or came over a protocol, or of none
+foreign.Foreign     of a schema that was written by hand or fetched over a protocol, or of none
 foreign.Rerouted    of any binder, for another function that takes plain values in one dict
 """
 
@@ -27,12 +27,12 @@ into it where nothing is lost, and the call's record says so; ``strict``: the ca
 
 
 class TakesLong(Exception):
-    """Validation would take longer than an event loop should stand still: do it in a thread, without ``quick``."""
+    """Raised by a quick validation that would hold up the event loop: do it in a thread, without ``quick``."""
 
 
 @runtime_checkable
 class ArgumentsValidator(Protocol):
-    """A judge of your own for a tool's arguments, instead of the JSON Schema validator."""
+    """Judges a tool's arguments in the place of the JSON Schema validator: the interface of yours."""
 
     @property
     def name(self) -> str:
@@ -40,13 +40,15 @@ class ArgumentsValidator(Protocol):
         ...
 
     def validate(self, arguments: dict[str, Any], /) -> list[str]:
-        """Returns one line per problem, path and rule (``city: is required but missing``); empty if there is none. The
-        model reads the lines, and logs hold them, so let none quote a value."""
+        """Returns one line per problem, path and rule (``city: is required but missing``); empty if there is none.
+
+        The model reads the lines, and logs have them, so let none quote a value.
+        """
         ...
 
 
 class Binder(Protocol):
-    """Makes the values that a function is called with of a call's arguments."""
+    """Turns a call's arguments into the values that a function is called with."""
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -1,25 +1,7 @@
 """Reads the functions that become tools: name, parameters with their types resolved, descriptions, how to call them.
 
-A `Placement` calls a function with values that are known by name: ``*args`` takes a list under its own name and
-``**kwargs`` a dict, so that no position can shift and no key can take the place of a parameter. A function that cannot
-become a tool is refused with a `ToolDefinitionError` that says what to write instead.
-
-The program fills some parameters itself: the model neither sees them nor sets them.
-
-    ctx: ToolContext, ctx: ToolContext[Deps]      the call, and with `.context` whatever the pipeline was given
-    Annotated[str, InjectedToolCallId]            the call's id
-    ctx: RunContextWrapper, RunContext, Context…  the pipeline's context itself, if that is such an object
-    Annotated[dict, InjectedState], …             only its framework can fill it: its default, or the tool is refused
-
-A framework's marker is known by the package and the name of its class, or of a base; nothing is imported for it.
-
-Descriptions come out of docstrings: Google, NumPy, Sphinx and epytext, also mixed in one text. The prose becomes the
-tool's description, the parameter sections become the descriptions of the parameters. Sections about results and errors
-are left out; any other section (``Note:``, ``Example:``) is prose and stays.
-
-Theory of operation of `parse_docstring`: one pass over the lines. A line opens a section (a known word and a colon, a
-known word underlined with dashes, ``:param x:``, ``@param x:``), continues the open one, or, by its indentation, ends
-it. Lines go to `_into`: the prose, the parameters of the current item, or nowhere. Time is linear in the text.
+Input: a function, and its docstring. Output: its parameters, a `Placement` that calls it, and a `Docstring`. A function
+that cannot become a tool is refused with a `ToolDefinitionError` that says what to write instead.
 """
 
 from __future__ import annotations
@@ -41,9 +23,9 @@ from ..schema.names import TOOL_NAMES
 from .context import ToolContext
 
 __all__ = [
-    "Docstring", "Injected", "NO_VALUES", "Placement", "TAKEN", "as_function", "called_function", "checked_name",
-    "class_body_of", "injected_of", "inner_function", "mentions", "parameters_of", "parse_docstring", "refuse",
-    "reserved_names", "returned_by", "takes",
+    "Docstring", "Injected", "NO_VALUES", "Placement", "RESERVED", "accepts", "as_function", "called_function",
+    "checked_name", "class_body_of", "injected_of", "inner_function", "mentions", "parameters_of", "parse_docstring",
+    "refuse", "reserved_names", "returned_by",
 ]  # fmt: skip
 
 
@@ -86,8 +68,8 @@ def as_function(target: object) -> Callable[..., Any]:
     return target
 
 
-def takes(function: Callable[..., Any], count: int) -> bool:
-    """Returns whether a function can be called with so many arguments; True if it has no signature to tell."""
+def accepts(function: Callable[..., Any], count: int) -> bool:
+    """Returns whether a function can be called with so many arguments; True if it has no signature."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
@@ -98,8 +80,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def inner_function(target: Any) -> Any:
-    """Returns the function that carries name, docstring and annotations: behind a partial, inside a wrapper, or else
-    its ``__call__``."""
+    """Returns the function with name, docstring and annotations: behind a partial, in a wrapper, or ``__call__``."""
     called = called_function(target)
     wrapped = inspect.unwrap(target) if called is not target and callable(target) else target
     return wrapped if inspect.isfunction(wrapped) else called
@@ -119,9 +100,10 @@ def _own_name(inner: Any) -> str:
 
 
 def checked_name(target: Callable[..., Any], name: str | None) -> str:
-    """Returns the tool's name, given or taken from the function; providers refuse requests over odd ones."""
+    """Returns the tool's name, given or the function's own, if it is valid."""
     if name is None:
         name = _own_name(inner_function(target))
+    # A provider refuses the whole request for one name that it does not accept.
     if not isinstance(name, str) or not TOOL_NAMES.takes(name):
         rule = "a name is 1 to 64 letters, digits, '_', '.' or '-', and starts with a letter or '_'"
         raise refuse(str(name), f"{rule}; pass tool(..., name='...')")
@@ -141,16 +123,13 @@ def returned_by(target: Callable[..., Any]) -> Any:
 
 
 def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool) -> list[inspect.Parameter]:
-    """Returns the parameters that a caller may still pass, annotations resolved (`Parameter.empty` where there is
-    none).
-
-    Arguments that a `functools.partial` has bound are not among them: they are settled, and may be secret.
-    """
+    """Returns the parameters that a caller may still pass, annotations resolved (`Parameter.empty` for none)."""
     inner = inner_function(target)
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError, NameError) as error:
         raise refuse(tool, f"has no signature to read ({error})") from error
+    # What a partial has bound is settled, and may be a secret: the model neither sees nor sets it.
     bound = target.keywords if isinstance(target, functools.partial) else {}
     parameters = [p for p in signature.parameters.values() if p.name not in bound]
     if require_hints:
@@ -160,8 +139,9 @@ def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool)
 
 
 def reserved_names(target: Any) -> frozenset[str]:
-    """Returns the names that a ``**kwargs`` entry may not take: every parameter that Python lets be passed by name,
-    also those that are injected or ``self``, and those of the wrappers around the function; and all that is bound."""
+    """Returns the names that an entry of ``**kwargs`` may not have: those of all parameters, and of bound arguments."""
+    # Also of `self`, of injected parameters, and of those of wrappers: the model chooses the keys, and Python would
+    # pass the value to the parameter of that name, wherever it stands.
     if isinstance(target, functools.partial):
         return frozenset(target.keywords) | reserved_names(target.func)
     names: set[str] = set()
@@ -178,7 +158,7 @@ def reserved_names(target: Any) -> frozenset[str]:
 
 
 def _names_of(function: Any) -> list[str]:
-    """Returns the names that this very function takes, whatever it wraps."""
+    """Returns the names of this very function's parameters, whatever it wraps."""
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # written in C (`functools.lru_cache`), which takes what the wrapped one takes
@@ -202,7 +182,7 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
 
 
 def class_body_of(function: Any) -> Mapping[str, Any] | None:
-    """Returns the names of the class body that the function is being defined in; None if no such body is at work."""
+    """Returns the names of the class body that the function is being defined in; None outside of one."""
     enclosing, _, _ = str(getattr(function, "__qualname__", "")).rpartition(".")
     if not enclosing or enclosing.endswith("<locals>"):
         return None
@@ -210,8 +190,9 @@ def class_body_of(function: Any) -> Mapping[str, Any] | None:
 
 
 def _namespace(function: Any) -> dict[str, Any]:
-    """Returns the names that annotations of the function may use: those of its module, and those of the functions and
-    the class body that it is defined in, while they still run."""
+    """Returns the names that annotations of the function may use."""
+    # Those of its module, and those of the functions and the class body that it is being defined in: these still run,
+    # so that their frames have the names, which a decorator in a test or a factory needs.
     found: dict[str, Any] = dict(getattr(function, "__globals__", {}))
     *scopes, _ = str(getattr(function, "__qualname__", "")).split(".")
     for depth in range(1, len(scopes) + 1):
@@ -222,7 +203,7 @@ def _namespace(function: Any) -> dict[str, Any]:
 
 
 def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
-    """Yields the local names of the code called `qualname` that is at work now, innermost first."""
+    """Yields the local names of the running code called `qualname`, innermost first."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_qualname == qualname:
@@ -231,10 +212,10 @@ def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str) -> Any:
-    """Returns the annotation as a type. Each is resolved alone, so that the error can name the parameter."""
+    """Returns the annotation as a type."""
     if parameter.annotation is parameter.empty:
         return parameter.empty
-    try:
+    try:  # each alone, so that the error can name the parameter
         return _as_type(parameter.annotation, namespace)
     except Exception as error:  # the annotation is code of the user's
         why = f"its annotation {parameter.annotation!r} cannot be resolved ({error})"
@@ -249,15 +230,20 @@ def _as_type(annotation: Any, namespace: dict[str, Any]) -> Any:
     return get_type_hints(holder, namespace, include_extras=True)["it"]
 
 
+# -- calling a function with values by name ----------------------------------------------------------------------------
+
+# `*args` takes a list under its own name and `**kwargs` a dict, so that no position can shift, and no key can take the
+# place of a parameter.
+
 NO_VALUES: Mapping[str, Any] = {}
-TAKEN = "is a parameter of the tool itself, and cannot be set here"
-"""The rule that an entry of ``**kwargs`` breaks which is one of `Placement.clashes`."""
+RESERVED = "is a parameter of the tool itself, and cannot be set here"
+"""The rule that is broken by an entry of ``**kwargs`` among `Placement.clashes`."""
 _VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The parameters of one function, and where a value for each of them goes."""
+    """Puts a value for each parameter of one function where it belongs."""
 
     open: tuple[Parameter, ...]
     """Parameters that a caller fills, annotations resolved; neither injected nor bound by a `functools.partial`."""
@@ -266,11 +252,11 @@ class Placement:
     positional: tuple[str, ...]
     """Parameters to pass by position, injected ones included."""
     defaults: Mapping[str, Any]
-    """The defaults of those that have one: a later one must not take the place of one that is left out."""
+    """The defaults of the positional parameters that have one."""
     var_positional: str | None
     var_keyword: str | None
     reserved: frozenset[str]
-    """Names that an entry of ``**kwargs`` may not take."""
+    """Names that an entry of ``**kwargs`` may not have."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], parameters: Sequence[Parameter], tool: str) -> Placement:
@@ -313,10 +299,10 @@ class Placement:
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for the function. A parameter that neither argument names is left to its
-        default."""
+        """Returns ``(args, kwargs)`` for the function; a parameter that neither argument names has its default."""
         if not self.positional and self.var_positional is None and self.var_keyword is None:
             return (), {**values, **injected} if injected else values
+        # With defaults: by position, a later value must not take the place of one that is left out.
         named = {**self.defaults, **values, **injected} if self.positional else {**values, **injected}
         args = [named.pop(name) for name in self.positional if name in named]
         if self.var_positional is not None:
@@ -326,16 +312,24 @@ class Placement:
         return tuple(args), named
 
     def clashes(self, keys: Iterable[str]) -> list[str]:
-        """Returns those `keys` of ``**kwargs`` that are parameters of the function itself: they could set what is
-        injected or bound."""
+        """Returns the `keys` of ``**kwargs`` that are parameters of the function itself."""
+        # They could set an injected parameter, or one that a partial has bound.
         return [key for key in keys if key in self.reserved]
 
 
 # -- parameters that the program fills ---------------------------------------------------------------------------------
 
+# The model neither sees nor sets them:
+#
+#     ctx: ToolContext, ctx: ToolContext[Deps]      the call, and with `.context` whatever the pipeline was given
+#     Annotated[str, InjectedToolCallId]            the call's id
+#     ctx: RunContextWrapper, RunContext, Context…  the pipeline's context itself, if that is such an object
+#     Annotated[dict, InjectedState], …             only its framework can fill it: its default, or the tool is refused
+#
+# A framework's marker is known by the package and the name of its class, or of a base; nothing is imported for it.
 
 Source: TypeAlias = Literal["call", "call_id", "context", "default"]
-"""What fills a parameter: the `ToolContext`, the call's id, the pipeline's context, or the parameter's own default."""
+"""The source of a parameter's value: the `ToolContext`, the call's id, the pipeline's context, or its own default."""
 
 _MARKERS: Mapping[tuple[str, str], Source] = {
     ("langchain_core", "InjectedToolCallId"): "call_id",
@@ -357,7 +351,7 @@ _MARKERS: Mapping[tuple[str, str], Source] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """A parameter that the program fills."""
+    """Fills a parameter that the model neither sees nor sets."""
 
     source: Source
     wants: str
@@ -365,7 +359,7 @@ class Injected:
     marker: tuple[str, str] | None = None
     """The package and class of the object that a ``context`` parameter wants."""
     type: Any = None
-    """``Deps`` of ``ToolContext[Deps]``; None where nothing is said of it."""
+    """``Deps`` of ``ToolContext[Deps]``; None for a bare ``ToolContext``."""
     default: Any = Parameter.empty
 
     @property
@@ -373,7 +367,7 @@ class Injected:
         """True if the parameter cannot do without the pipeline's context."""
         if self.source == "context":
             return self.default is Parameter.empty
-        return self.type is not None and not _takes(self.type, None)
+        return self.type is not None and not _accepts(self.type, None)
 
     def value(self, ctx: ToolContext) -> Any:
         """Returns the value for one run."""
@@ -386,11 +380,11 @@ class Injected:
         return self.default
 
     def problem(self, context: Any) -> str | None:
-        """Returns why a pipeline with this context cannot fill the parameter, and what to write; None if it can."""
+        """Returns the reason for which a pipeline with this context cannot fill the parameter; None if it can."""
         if self.source == "context" and self.needs_context and not self._fits(context):
             given = "none was given" if context is None else f"context is a {type(context).__name__}"
             return f"wants a {self.wants}, and {given}; pass one as context=, or take a streamtools.ToolContext"
-        if self.type is None or _takes(self.type, context):
+        if self.type is None or _accepts(self.type, context):
             return None
         if context is None:
             return f"wants {self.wants}; pass its context with context=..."
@@ -411,23 +405,24 @@ def injected_of(parameter: Parameter, tool: str) -> Injected | None:
     """Returns how a parameter is filled; None if the model sets it.
 
     Raises:
-        ToolDefinitionError: a marker stands among other things, or nothing here can fill the parameter.
+        ToolDefinitionError: a marker is only a part of the type, or nothing in this package can fill the parameter.
     """
     annotation = parameter.annotation
     if mentions(annotation, ToolContext):
         return _context(parameter, tool)
     found = _marker(annotation)
     if found is None:
+        # Inside of a type, as in `list[RunContext]`, nothing would fill it: the model would be asked for one.
         if (inside := _marker_within(annotation)) is not None:
-            raise _refused(tool, parameter.name, f"{inside[1]} must be the parameter's whole type")
+            raise refuse(tool, f"{inside[1]} must be the parameter's whole type", parameter.name)
         return None
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-        raise _refused(tool, parameter.name, f"{found[1]} must be the type of one parameter")
+        raise refuse(tool, f"{found[1]} must be the type of one parameter", parameter.name)
     source = _MARKERS[found]
     if source == "default" and parameter.default is Parameter.empty:
         framework = {"langgraph": "LangGraph", "langchain_core": "LangChain"}.get(found[0], found[0])
         why = f"is filled by {framework} alone; take a streamtools.ToolContext, and give the pipeline a context="
-        raise _refused(tool, parameter.name, why)
+        raise refuse(tool, why, parameter.name)
     return Injected(source=source, wants=found[1], marker=found, default=parameter.default)
 
 
@@ -435,7 +430,7 @@ def _context(parameter: Parameter, tool: str) -> Injected:
     kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not NoneType]
     single = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     if not single or not all(mentions(get_origin(kind) or kind, ToolContext) for kind in kinds):
-        raise _refused(tool, parameter.name, "ToolContext must be the parameter's whole type")
+        raise refuse(tool, "ToolContext must be the parameter's whole type", parameter.name)
     typed = [arg for kind in kinds for arg in get_args(kind)]
     wanted = typed[0] if typed and not isinstance(typed[0], TypeVar) else None
     name = f"ToolContext[{getattr(wanted, '__name__', wanted)}]" if wanted is not None else "ToolContext"
@@ -452,9 +447,9 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 def _marker(annotation: Any) -> tuple[str, str] | None:
-    """Returns the marker that a parameter's type is, has beside it, or is with None; None if there is no marker."""
-    beside = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    for one in beside:
+    """Returns the marker that is a parameter's type, alone or with None, or stands in its ``Annotated``."""
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    for one in metadata:
         if (found := _known(one if isclass(one) else type(one))) is not None:
             return found
     for kind in _alternatives(annotation):
@@ -464,7 +459,7 @@ def _marker(annotation: Any) -> tuple[str, str] | None:
 
 
 def _marker_within(annotation: Any) -> tuple[str, str] | None:
-    """Returns a marker somewhere inside of a type, where nothing would fill it."""
+    """Returns a marker somewhere inside of a type; None if there is none."""
     for part in get_args(annotation):
         if isinstance(part, list):  # the parameters of a Callable
             part = Union[tuple(part)] if part else None  # noqa: UP007
@@ -484,8 +479,8 @@ def _named(kind: type) -> tuple[str, str]:
     return kind.__module__.partition(".")[0], kind.__name__
 
 
-def _takes(wanted: Any, context: Any) -> bool:
-    """Returns whether a context may be of this type; True where Python cannot tell."""
+def _accepts(wanted: Any, context: Any) -> bool:
+    """Returns whether a context may be of this type; True where Python cannot know."""
     for kind in _alternatives(wanted):
         kind = get_origin(kind) or kind
         if kind in (Any, object) or not isclass(kind):
@@ -498,11 +493,15 @@ def _takes(wanted: Any, context: Any) -> bool:
     return False
 
 
-def _refused(tool: str, parameter: str, why: str) -> ToolDefinitionError:
-    return ToolDefinitionError(f"tool {tool!r}, parameter {parameter!r}: {why}", tool=tool, parameter=parameter)
-
-
 # -- descriptions ------------------------------------------------------------------------------------------------------
+
+# Google, NumPy, Sphinx and epytext, also mixed in one text. The prose becomes the tool's description, the sections
+# about parameters become theirs. Sections about results and errors are left out, since the model calls and does not
+# program; any other section (`Note:`, `Example:`) is prose and stays.
+#
+# One pass over the lines, linear in the text. A line opens a section (a known word and a colon, a known word underlined
+# with dashes, `:param x:`, `@param x:`), continues the open one, or, by its indentation, ends it. Lines go to `_into`:
+# the prose, the parameters of the current item, or nowhere.
 
 
 _PARAMETER_SECTIONS = frozenset(
@@ -534,7 +533,7 @@ _FIELD = re.compile(r"[:@](\w++)(?:\s++([^:]*+))?:\s*+(.*)")  # :param int x: th
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """The parts of a docstring that a model reads."""
+    """Holds the parts of a docstring that a model reads."""
 
     description: str
     """The prose, summary first."""
@@ -543,7 +542,7 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Reads a docstring, indented or not. Nothing in it is an error: what no style explains is prose."""
+    """Reads a docstring, indented or not; anything outside of known sections is prose."""
     lines = inspect.cleandoc(text).split("\n")
     reader = _Reader()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -552,7 +551,7 @@ def parse_docstring(text: str) -> Docstring:
 
 
 class _Reader:
-    """The state of the pass over the lines."""
+    """Reads a docstring line by line."""
 
     def __init__(self) -> None:
         self._prose: list[str] = []
@@ -582,8 +581,8 @@ class _Reader:
         return Docstring(description, {name: text for name, text in items.items() if text})
 
     def _is_inside(self, indent: int) -> bool:
-        """Returns whether a line is deeper than the section's head, so that it is content (``args:`` may be a
-        parameter)."""
+        """Returns whether a line is deeper than the section's head."""
+        # Then it is content: `args:` may be the name of a parameter.
         return self._style != "prose" and indent > self._indent
 
     def _opens(self, text: str, indent: int, following: str) -> bool:

@@ -1,20 +1,11 @@
 """Asks the user's validator or check about a call's arguments, and words all problems of arguments for the model.
 
-A validator or a check of the user's can do no more than refuse. A refusal that quotes the arguments is not passed on:
-the model reads the text, and logs hold it.
-
 Problems are lines that a model can act on and that never repeat a value: a path into the arguments as they were sent,
-and the rule that they break.
+and the rule that they break. A coercion has a line of the same kind, ``priority: string to integer``.
 
     city: is required but missing
     people[0].age: should be greater than or equal to 0
     pet.lives (as cat): should be a valid integer
-
-The rules are pydantic's own words, except where those quote the input. The text of a ``ValueError`` of your validator's
-is kept unless it repeats something of the input.
-
-A value that lax validation had to turn into another has a line of the same kind, ``priority: string to integer``:
-strict validation's errors give the place, and the value that came out its new type.
 """
 
 from __future__ import annotations
@@ -58,21 +49,21 @@ Check: TypeAlias = Callable[[dict[str, Any]], object]
 
 
 def check_checks(tool: str, validator: object, check: object) -> None:
-    """Refuses what is neither a validator nor a check.
+    """Refuses a validator or check that is not one.
 
     Raises:
-        ToolDefinitionError: the message says what one is.
+        ToolDefinitionError: the message describes one.
     """
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
-        raise refuse(tool, "check must be a plain function: it runs before the call is accepted")
+        raise refuse(tool, "check: expected a plain function, since it runs before the call is accepted")
     if validator is not None and not isinstance(validator, ArgumentsValidator):
-        why = "validator must have a name, and a method validate(arguments) that returns a list of problems"
-        raise refuse(tool, why)
+        why = "an object with a name, and a method validate(arguments) that returns a list of problems"
+        raise refuse(tool, f"validator: expected {why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """A user's validator and check of one tool."""
+    """Asks a user's validator and check of one tool, which can refuse arguments and not change them."""
 
     tool: str
     """The tool's name, for errors."""
@@ -87,7 +78,7 @@ class Checks:
             given: the arguments as plain JSON, which a refusal must not quote.
 
         Raises:
-            InvalidArguments: it has found a problem, raised, or returned no list of lines.
+            InvalidArguments: it has found a problem, raised, or returned something else than a list of lines.
         """
         if self.validator is not None and (lines := self._asked(_lines, self.validator.validate, values, given)):
             raise self._refusal(lines)
@@ -109,6 +100,7 @@ class Checks:
         given: dict[str, Any],
     ) -> T:
         """Asks, and reads the answer; it may also refuse the arguments by raising."""
+        # A refusal that quotes the arguments is not passed on: the model reads the text, and logs have it.
         try:
             return read(ask(values))
         except InvalidArguments as error:
@@ -127,8 +119,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A `Binder` whose values have to pass a user's validator and check, too. They see a dict of the values that the
-    function will get, by parameter name."""
+    """Binds as another binder does, and asks a user's validator and check about the values by parameter name."""
 
     binder: Binder
     checks: Checks
@@ -170,27 +161,28 @@ class Checked:
 
 
 def _verdict(answer: object) -> object:
-    """Returns the result of a check. A coroutine has checked nothing, so it lets nothing pass.
+    """Returns the result of a check.
 
     Raises:
-        TypeError: it is one.
+        TypeError: it is a coroutine.
     """
-    if inspect.isawaitable(answer):
+    if inspect.isawaitable(answer):  # it has checked nothing yet, so it lets nothing pass
         if inspect.iscoroutine(answer):
             answer.close()
-        raise TypeError("the check is async, and it has to be a plain function")
+        raise TypeError("expected a plain function as check, got an async one")
     return answer
 
 
 def _lines(answer: object) -> list[str]:
-    """Returns the lines of a validator; anything else is no consent.
+    """Returns the lines of a validator.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the answer is not a list of lines.
     """
     answer = _verdict(answer)
+    # None or True is no consent: it may be the answer of a validator that raises, or of one for another library.
     if not isinstance(answer, (list, tuple)) or not all(isinstance(line, str) for line in answer):
-        raise TypeError(f"the validator returned a {type(answer).__name__}, and it has to return a list of lines")
+        raise TypeError(f"expected a list of lines from the validator, got a {type(answer).__name__}")
     return list(answer)
 
 
@@ -203,6 +195,8 @@ def _text(error: Exception) -> str:
 
 # -- problems and coercions in lines for the model ---------------------------------------------------------------------
 
+# The rules are pydantic's own words, except where those quote the input. The text of a `ValueError` of a user's
+# validator is kept unless it repeats something of the input.
 
 MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones
 MAX_RULE_CHARS = 300  # one rule: a Literal or pattern may be long
@@ -243,7 +237,7 @@ def refusal(tool: str, lines: Sequence[str]) -> InvalidArguments:
 
 
 def listed(lines: Sequence[str]) -> list[str]:
-    """Returns the first 16 lines, each once and of bounded length, and the number of those left out."""
+    """Returns the first 16 lines, each once and of bounded length, and a line with the number of the others."""
     return _counted(lines[:MAX_PROBLEMS], len(lines))
 
 
@@ -253,9 +247,9 @@ def _counted(first: Iterable[str], count: int) -> list[str]:
     return [*kept, f"and {rest} more"] if rest > 0 else list(kept)
 
 
-def unknown(keys: Iterable[str], takes: Iterable[str]) -> list[str]:
-    """Returns a line for each key that is none of the arguments that a tool takes."""
-    rule = f"is no argument of this tool, which takes {', '.join(takes) or 'none'}"
+def unknown(keys: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Returns a line for each key that is not among the names of a tool's arguments."""
+    rule = f"is not an argument of this tool, which takes {', '.join(names) or 'none'}"
     return [f"{dotted((key,))}: {rule}" for key in keys]
 
 
@@ -265,20 +259,20 @@ def rule_of_a_check(rule: str, given: Any) -> str:
     return WITHHELD if not words or _repeats(words, given) else words
 
 
-def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[str]) -> list[str]:
+def describe(error: ValidationError, arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
     """Returns one line per problem, in the order of the schema; linear in the arguments.
 
     Args:
         error: what validating `arguments` raised.
         arguments: the arguments as plain JSON.
-        takes: the names of the tool's arguments, for the line about one that it does not have.
+        names: the names of the tool's arguments, for the line about one that it does not have.
     """
     details = error.errors(include_url=False)
-    return _counted([_line(item, arguments, takes) for item in details[:MAX_PROBLEMS]], len(details))
+    return _counted([_line(item, arguments, names) for item in details[:MAX_PROBLEMS]], len(details))
 
 
 def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[str, ...]:
-    """Decodes the strings that hold the JSON text of the array or object that `error` says belongs in their place.
+    """Decodes strings with the JSON text of an array or object where `error` says that one belongs.
 
     `arguments` is changed in place; strings inside a decoded value stay strings. Returns a line for each
     (``people: json_string``), at most 16 and one that counts the rest.
@@ -293,27 +287,27 @@ def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[s
 
 
 def decode_at(arguments: dict[str, Any], path: Path, wanted: tuple[type, ...] = (list, dict)) -> str | None:
-    """Puts the value that the string at `path` holds as JSON text in its place, if it is of a wanted type.
+    """Replaces the string at `path` by the value of its JSON text, if that is of a wanted type.
 
     Returns:
-        The string; None if it stays where it is.
+        The string; None if it was not replaced.
     """
     text: str = descend(arguments, path)
     try:
         decoded = from_json(text, allow_inf_nan=False)
     except ValueError:
-        return None  # no JSON: the problem stays what it is
+        return None  # not JSON: the problem stays what it is
     if not isinstance(decoded, wanted):
         return None
     descend(arguments, path[:-1])[path[-1]] = decoded
     return text
 
 
-def _line(item: ErrorDetails, arguments: dict[str, Any], takes: Iterable[str]) -> str:
+def _line(item: ErrorDetails, arguments: dict[str, Any], names: Iterable[str]) -> str:
     path, labels, _ = locate(item, arguments)
     where = dotted(path) or "the arguments"
     if item["type"] == "extra_forbidden" and len(path) == 1:
-        return unknown((str(path[0]),), takes)[0]
+        return unknown((str(path[0]),), names)[0]
     return f"{where}{_alternative(labels)}: {_rule(item, arguments)}"
 
 
@@ -335,18 +329,16 @@ def _rule(item: ErrorDetails, arguments: dict[str, Any]) -> str:
 
 
 def _repeats(words: str, given: Any) -> bool:
-    """Returns whether a validator's text holds a value of the input, or a longer word or a number out of one.
-
-    Keys may be named; they are the schema's.
-    """
+    """Returns whether a validator's text repeats a value of the input, or a longer word or a number out of one."""
+    # Keys may be named: they are the schema's.
     words = words.casefold()
     tokens = set(re.findall(r"\w+", words))
-    telling = [token for token in tokens if len(token) > 3 or not token.isalpha()]
-    return any(leaf in words or any(token in leaf for token in telling) for leaf in _leaves(given))
+    distinctive = [token for token in tokens if len(token) > 3 or not token.isalpha()]
+    return any(leaf in words or any(token in leaf for token in distinctive) for leaf in _leaves(given))
 
 
 def _quotes(words: str, given: Any) -> bool:
-    """Returns whether a text holds a value of the input that is longer than a common word or number."""
+    """Returns whether a text repeats a value of the input that is longer than a common word or number."""
     words = words.casefold()
     return any(len(leaf) > 5 and leaf in words for leaf in _leaves(given))
 
@@ -365,8 +357,9 @@ def _leaves(given: Any) -> Iterator[str]:
 
 
 def locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[Path, list[str], Any]:
-    """Returns the path of a problem in the arguments, pydantic's names for the alternative that was tried there (a
-    union's member, ``[key]``), which its location mixes in, and the value at the path."""
+    """Returns the path of a problem in the arguments, pydantic's names for the alternative there, and the value."""
+    # pydantic mixes these names into its location: a union's member, `[key]`, a validator. A part that leads nowhere in
+    # the arguments is one, unless it names what is missing.
     path: list[str | int] = []
     labels: list[str] = []
     value: Any = arguments
@@ -376,7 +369,7 @@ def locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[Path, list[st
             path.append(part)
             value = value[part]
         elif position == 0 or (position == last and item["type"] in _REQUIRED):
-            path.append(part)  # it names what is missing
+            path.append(part)
             value = None
         else:
             labels.append(str(part))
@@ -441,13 +434,14 @@ def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any)
         arguments: the arguments as plain JSON.
         value: what lax validation made of them.
     """
+    # The places are those of strict validation's errors; the new type is that of the value that lax rules made there.
     wanted: dict[Path, dict[str, None]] = {}  # kinds, each once and in order
     given: dict[Path, str] = {}
     for item in strict.errors(include_url=False, include_context=False, include_input=False):
         kind = _WANTED.get(item["type"])
         path, _, found = locate(item, arguments)
         if kind is None or isinstance(found, (list, dict)):
-            continue  # of a union's member that was not taken: nothing scalar is ever made of those
+            continue  # an error of a union's other member: lax rules never make a scalar of an array or object
         given[path] = "null" if found is None else _TYPE_NAMES[type(found)]
         wanted.setdefault(path, {})[kind] = None
     lines = [
@@ -473,9 +467,6 @@ def _follow(value: Any, path: Path) -> Any:
 
 # -- judging by a JSON Schema ----------------------------------------------------------------------------------------
 
-# Judges a call's arguments, or its result, by a JSON Schema: tells the problems in lines, and decodes texts where that
-# is allowed.
-
 QUICK_STEPS = 10_000
 """Steps of a quick validation: some 5 ms."""
 
@@ -484,7 +475,7 @@ _HOLDS_TYPES = frozenset({"type", "anyOf", "oneOf"})
 
 
 class Enforced:
-    """A JSON Schema that is enforced.
+    """Judges a call's arguments, or its result, by a JSON Schema.
 
     Args:
         schema: the schema; kept as it is now, whatever becomes of it later.
@@ -492,7 +483,7 @@ class Enforced:
         whole: the words for the whole value in a problem.
 
     Raises:
-        SchemaError: it is no schema, refers to another document, or exceeds a limit.
+        SchemaError: it is not a schema, refers to another document, or exceeds a limit.
     """
 
     __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "_whole", "name", "unenforced")
@@ -505,7 +496,7 @@ class Enforced:
         self._steps = limits.max_validation_steps
         self._compiled: Validator = compile(schema, limits=limits, engine="auto")
         self.name = self._compiled.name
-        """``jsonschema``, or ``jsonschema-rs`` where that is installed and says the same."""
+        """``jsonschema``, or ``jsonschema-rs`` where that is installed and has the same verdicts."""
         self.unenforced = self._compiled.unenforced
         """Places of patterns that no linear-time engine can run, with the reason."""
 
@@ -514,9 +505,9 @@ class Enforced:
 
         Args:
             values: the arguments, with `decode` changed in place; or a result.
-            decode: decode a string that holds the JSON text of an array or object, if the schema refuses the string and
-                not what it holds.
-            is_large: it is a lot of them, so that no engine is asked that cannot be stopped.
+            decode: decode a string with the JSON text of an array or object, if the schema refuses the string and
+                accepts that value.
+            is_large: ask only an engine that can be stopped.
             quick: give up what takes more than about 10 ms.
 
         Raises:
@@ -536,6 +527,8 @@ class Enforced:
             texts = {path: text for path in _strings(found, values) if (text := decode_at(values, path)) is not None}
         if texts:
             found = self._compiled.validate(values, budget)
+            # A string whose value does not fit either goes back: the problem is that of the model's own text. All of
+            # them together, since each question may cost all the steps that a validation may take.
             wrong = {problem.path for problem in found if problem.path in texts and problem.keyword in _HOLDS_TYPES}
             for path in wrong:
                 descend(values, path[:-1])[path[-1]] = texts.pop(path)

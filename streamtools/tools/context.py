@@ -1,4 +1,4 @@
-"""Tells a running tool about its own call, and takes its reports: `ToolContext`."""
+"""Describes a running tool's own call to it, and takes its reports: `ToolContext`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from ..errors import ToolError
 __all__ = ["ELSEWHERE", "ToolContext", "call_key", "key_prefix"]
 
 ELSEWHERE: Any = object()
-"""Stands for a context that was given to a pipeline, and did not come along to where the tool runs."""
+"""Stands for the context of a pipeline in another process, to which it does not come along."""
 
 
 def key_prefix(run_id: str, step: int, response_id: str | None) -> str:
-    """Returns the text that, with a call's id behind it, stands for one call of one response in one run, and for no
-    other.
+    """Returns the beginning of the keys of one response's calls, unique to the response; a call's id ends each key.
 
-    The run's id with ``%3A`` for colons, the step, and a hash of the response's id if the provider gives one.
-    Some models count their calls from nought, and ids that have to be made up repeat, so that without the response two
-    answers in runs of one name would share their keys.
+    It has the run's id with ``%3A`` for colons, the step, and a hash of the response's id if the provider gives one.
     """
+    # Some models count their calls from nought, and ids that have to be made up repeat: without the response, two
+    # answers in runs of one name would share their keys.
     response = "" if response_id is None else blake2b(response_id.encode("utf-8", "replace"), digest_size=6).hexdigest()
     return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{response}:"
 
@@ -39,7 +38,7 @@ Deps = TypeVar("Deps", default=Any, covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext(Generic[Deps]):
-    """The call that a tool is running for. Annotate a parameter with it, and the tool is given one.
+    """Describes the call that a tool is running for. Annotate a parameter with it, and the tool is given one.
 
     The parameter is in no schema, and the model cannot set it. ``ToolContext[Deps]`` says of which type the pipeline's
     ``context=`` has to be. In a unit test of your tool, pass ``ToolContext()``, or ``ToolContext(context=Deps(...))``:
@@ -67,7 +66,7 @@ class ToolContext(Generic[Deps]):
     context: Deps = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     """The ``context=`` of the pipeline, the loop or `run_calls`, as it was passed; None if none was."""
     report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
-    """Takes the values of `progress`; set by the dispatcher."""
+    """Receives the values of `progress`; set by the dispatcher."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     """Answers `cancelled`; set by the dispatcher."""
 
@@ -78,8 +77,10 @@ class ToolContext(Generic[Deps]):
 
     @property
     def cancelled(self) -> bool:
-        """True once nobody waits for the result any more. Sync tools that run long look at it and stop; async ones need
-        not, they are cancelled where they await."""
+        """True once nobody waits for the result any more.
+
+        Sync tools that run long look at it and stop; async ones are cancelled where they await.
+        """
         return self.is_cancelled is not None and self.is_cancelled()
 
     def progress(self, value: Any) -> None:
@@ -89,7 +90,7 @@ class ToolContext(Generic[Deps]):
 
 
 class _Carried:
-    """The slot of a context that may have stayed in another process."""
+    """Guards a context that may have stayed in another process: reading it there raises."""
 
     def __init__(self, slot: Any) -> None:
         self._slot = slot
@@ -109,4 +110,5 @@ class _Carried:
         self._slot.__set__(owner, value)
 
 
+# Behind the dataclass, which would take a descriptor in its body for the field's default.
 setattr(ToolContext, "context", _Carried(vars(ToolContext)["context"]))  # noqa: B010

@@ -46,7 +46,7 @@ from .results import NO_RESULTS, OutputSchema, Results, plain, results_of
 from .typed import TypedBinder, docstring_of
 
 if TYPE_CHECKING:
-    from .foreign import Takes
+    from .foreign import PassAs
     from .frameworks import FrameworkTool
 
 __all__ = [
@@ -61,8 +61,9 @@ R = TypeVar("R", default=Any)
 
 @dataclass(slots=True)
 class Bound:
-    """Valid arguments, typed as the function wants them. Not frozen, which would cost more than validating them; nobody
-    changes it."""
+    """Holds valid arguments, typed as the function wants them."""
+
+    # Not frozen, which would cost more than validating the arguments; nobody changes it.
 
     args: tuple[Any, ...] = field(repr=False)
     """To pass by position; injected parameters are not among them."""
@@ -78,9 +79,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Tool(RunOptions, Generic[P, R]):
-    """A function with a name, a text and a schema, made by `tool`. It can still be called as the function.
+    """Lets a model call a function: with a name, a text and a schema. Made by `tool`; still callable as the function.
 
-    Pass it to ``pipeline(..., tools=[...])``, and `to` ``(target)`` to the provider's request.
+    Pass it to ``pipeline(..., tools=[...])``, and `to` ``(wire)`` to the provider's request.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Tool(RunOptions, Generic[P, R]):
     owner: str | None = field(default=None, repr=False)
     """The owner of a schema that was written by hand."""
     boundary: Literal["validated", "advisory"] = field(default="validated", repr=False)
-    """``advisory``: there is no schema that could be enforced; only the tool's own check stands before it."""
+    """``advisory``: no schema is enforced; only the tool's own check stands before it."""
     title: str | None = field(default=None, repr=False)
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -121,8 +122,7 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema (2020-12, unless its ``$schema`` says otherwise) of the arguments. A fresh copy: change it as
-        you like."""
+        """JSON Schema of the arguments (2020-12, unless its ``$schema`` names another): a fresh copy."""
         return copy.deepcopy(self._binder.schema)
 
     @property
@@ -132,8 +132,10 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that the model reads about the tool: name, description, schemas, grammar; the same in every
-        process; another one as soon as anything changes."""
+        """A hash of all that the model reads about the tool, the same in every process.
+
+        It changes with the name, the description, a schema or the grammar.
+        """
         return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -141,8 +143,9 @@ class Tool(RunOptions, Generic[P, R]):
         return self.fn(*args, **kwargs)
 
     if TYPE_CHECKING:
-        # In a class body `@tool` makes a `ToolMethod`, which binds. Type checkers take that for a Tool, and are told
-        # here how one binds. They think the same of a static method's, so call that on the class: `Library.close(9)`.
+        # In a class body `@tool` makes a `ToolMethod`, which binds. Type checkers take that for a Tool, so this
+        # declares how one binds. They think the same of a static method's, so call that on the class:
+        # `Library.close(9)`.
 
         @overload
         def __get__(self, instance: None, owner: type) -> Tool[P, R]: ...
@@ -158,7 +161,7 @@ class Tool(RunOptions, Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         owner: str | None = None,
-        takes: Takes = "keywords",
+        pass_as: PassAs = "keywords",
         schema_source: SchemaSource = "hand_written",
         output_schema: OutputSchema | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
@@ -171,10 +174,10 @@ class Tool(RunOptions, Generic[P, R]):
         limits: Limits = Limits(),
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """Makes a tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
+        """Makes a tool with a schema that was not derived from its function: written by hand, or fetched.
 
-        The schema is kept and enforced as it stands (2020-12, or draft-07 by its ``$schema``), so it has to have an
-        owner: `check` tells where it has drifted from the function.
+        The schema is kept and enforced as it stands (2020-12, or draft-07 by its ``$schema``). It has an owner, and
+        `check` lists where it has drifted from the function.
 
         Args:
             fn: the function, sync or async. Parameters annotated with `ToolContext` are filled when it runs.
@@ -182,8 +185,8 @@ class Tool(RunOptions, Generic[P, R]):
                 model may send any object, and `check` is all that stands before the function.
             name: the tool's name; by default the function's.
             description: what the model reads; by default the prose of the function's docstring. ``""`` for none.
-            owner: who answers for the schema.
-            takes: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
+            owner: the name of who answers for the schema.
+            pass_as: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
             schema_source: for the record of each call.
             output_schema: see `tool`; without it nothing is known of the results.
             annotations: hints in MCP's words.
@@ -200,7 +203,7 @@ class Tool(RunOptions, Generic[P, R]):
                 ``around``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
-            SchemaError: the schema is none, refers to another document, or exceeds a limit.
+            SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
         """
         options = ToolOptions(
@@ -218,7 +221,7 @@ class Tool(RunOptions, Generic[P, R]):
             schema,
             options,
             description=description,
-            takes=takes,
+            pass_as=pass_as,
             limits=limits,
             owner=owner,
             schema_source=schema_source,
@@ -279,8 +282,9 @@ class Tool(RunOptions, Generic[P, R]):
         return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
 
     def running(self, fn: Callable[..., Any]) -> Tool[..., Any]:
-        """Returns the same tool with another function behind it, for somebody who runs its calls in another way: a
-        framework, say. Schema, checks and options stay.
+        """Returns the same tool with another function behind it; schema, checks and options stay.
+
+        Use it to have a framework run the calls, say.
 
         Args:
             fn: takes the arguments as one dict of plain values, and a `ToolContext` if it has a parameter for one.
@@ -297,11 +301,11 @@ class Tool(RunOptions, Generic[P, R]):
         return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", _binder=binder)
 
     def check(self) -> list[str]:
-        """Returns where function, docstring and a schema that was written by hand have drifted apart; empty if nowhere.
+        """Returns a line for each place where function, docstring and a foreign schema have drifted apart.
 
-        One line per parameter that is missing in the schema, superfluous, required on one side only, or of another
-        type; per pattern that is not enforced, because no engine runs it in linear time, also one of a declared output
-        schema; and, for a derived schema, per parameter that only the docstring knows.
+        These are parameters that are missing in the schema, superfluous, required on one side only, or of another type;
+        patterns that are not enforced, because no engine runs them in linear time, also those of a declared output
+        schema; and, for a derived schema, parameters that only the docstring has.
         """
         unenforced = () if self._judge is None else self._judge.unenforced
         return [*self._binder.drift(), *(f"output_schema: {line}; it is not enforced" for line in unenforced)]
@@ -312,12 +316,12 @@ class Tool(RunOptions, Generic[P, R]):
         Args:
             arguments: plain JSON values by name. They are not changed, and no part of them is kept.
             text: the JSON text that `arguments` were parsed from, if it is at hand: it saves writing them again. It has
-                to say the same, and neither NaN nor a number beyond a float.
+                to have the same values, and neither NaN nor a number beyond a float.
             quick: give up what takes more than about 10 ms, so that it can be done again in a thread. How long it may
                 take at the most is bounded either way.
 
         Raises:
-            InvalidArguments: they do not fit; its ``problems`` say where and why, for the model to read.
+            InvalidArguments: they do not fit; its ``problems`` have the places and rules, for the model to read.
             TakesLong: it was to be quick, and is not.
         """
         values, coercions = self._binder.validate(arguments, text, quick=quick)
@@ -334,7 +338,7 @@ class Tool(RunOptions, Generic[P, R]):
 
         Args:
             value: the result as plain JSON.
-            is_large: it is a lot, so that no engine is asked that cannot be stopped.
+            is_large: ask only an engine that can be stopped.
             quick: give up what takes more than about 10 ms, so that it can be done again in a thread.
 
         Raises:
@@ -363,15 +367,14 @@ class Tool(RunOptions, Generic[P, R]):
         return any(one.needs_context for one in self._binder.injected.values())
 
     def context_problem(self, context: Any) -> str | None:
-        """Returns why the function cannot run with this context of a pipeline's, and what to write; None if it can."""
+        """Returns the reason for which the function cannot run with a pipeline's context; None if it can."""
         for name, one in self._binder.injected.items():
             if (why := one.problem(context)) is not None:
                 return f"tool {self.name!r}, parameter {name!r}: {why}"
         return None
 
     def to(self, wire: Wire | str, *, strict: bool = False, hints: RequestHints | None = None) -> Any:
-        """Returns the tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its
-        own).
+        """Returns the tool as a provider's request wants it: a fresh dict.
 
         Args:
             wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
@@ -380,8 +383,8 @@ class Tool(RunOptions, Generic[P, R]):
             hints: in place of the tool's own.
 
         Raises:
-            ExportError: the wire is unknown, or cannot carry this tool; or the payload alone does not do, since what
-                the model sends has to be turned back: then use `streamtools.exports.export_all`.
+            ExportError: the wire is unknown, or cannot carry this tool; or the payload alone is not enough, since the
+                model's arguments have to be decoded: then use `streamtools.exports.export_all`.
         """
         from .entries import EntryOptions, payload_of  # the translator is loaded where a tool is exported
 
@@ -389,7 +392,7 @@ class Tool(RunOptions, Generic[P, R]):
 
 
 def validate_tool_call(call: ToolCall, tool: Tool) -> bool:
-    """Returns whether the call is one of this tool's and its arguments fit."""
+    """Returns whether a call is of this tool, with arguments that fit."""
     if call.name != tool.name or call.arguments is None:
         return False
     try:
@@ -406,8 +409,7 @@ def fingerprint(
     output_schema: Mapping[str, Any] | None,
     grammar: Grammar | None,
 ) -> str:
-    """Returns a hash of all that a model reads about a tool: SHA-256 in hexadecimal digits. The order of keys, which
-    means nothing in JSON, does not enter."""
+    """Returns a hash of all that a model reads about a tool: SHA-256 in hexadecimal digits."""
     parts = {
         "name": name,
         "description": description,
@@ -415,14 +417,14 @@ def fingerprint(
         "output_schema": output_schema,
         "grammar": None if grammar is None else asdict(grammar),
     }
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))  # sorted: the order of keys means nothing in JSON
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 # -- the fields of a tool, by its source -------------------------------------------------------------------------------
 
 
-_ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known
+_ANYTHING: dict[str, Any] = {"type": "object"}  # for the model, where nothing is known
 
 
 def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
@@ -480,30 +482,30 @@ def of_schema(
     options: ToolOptions,
     *,
     description: str | None,
-    takes: Takes,
+    pass_as: PassAs,
     limits: Limits,
     schema_source: SchemaSource,
     **preset: Any,
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
-    `preset` are kept."""
+    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in `preset` are
+    kept."""
     function, name = _begun(target, options)
-    from .foreign import Foreign, Takes  # most tools have their schema from their own types
+    from .foreign import Foreign, PassAs  # most tools have their schema from their own types
 
-    if takes not in get_args(Takes):
-        raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
+    if pass_as not in get_args(PassAs):
+        raise refuse(name, f"pass_as: expected 'keywords' or 'mapping', got {pass_as!r}")
     if schema_source not in get_args(SchemaSource):
-        raise refuse(name, f"schema_source must be one of {', '.join(get_args(SchemaSource))}, not {schema_source!r}")
+        raise refuse(name, f"schema_source: expected {' or '.join(get_args(SchemaSource))}, got {schema_source!r}")
     checks = Checks(tool=name, validator=options.validator, check=options.check)
     if schema is None and checks.validator is None and checks.check is None:
         raise refuse(name, "has no schema; pass check=..., which is then all that stands before the function")
     declared = options.output_schema
     placement = Placement.of(function, parameters_of(function, name, require_hints=False), name)
-    _check_placement(placement, takes, name)
+    _check_placement(placement, pass_as, name)
     if schema is not None and not isinstance(schema, Mapping):
-        raise SchemaError(f"the schema of a tool's arguments is a JSON object, not {type(schema).__name__}")
+        raise SchemaError(f"schema: expected a JSON object, got {type(schema).__name__}")
     given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
-    # The validator looks at the schema first: it knows its limits, and where something is wrong.
+    # The validator looks at the schema first: it has the limits, and names the place of a mistake.
     judge = None if checks.validator is not None or given is None else Enforced(given, limits)
     accepted = None if given is None else _of_object(plain(given))
     binder = Foreign(
@@ -512,7 +514,7 @@ def of_schema(
         judge=judge,
         checks=checks,
         coerce=options.coerce,
-        takes=takes,
+        pass_as=pass_as,
         placement=placement,
         names=frozenset(parameter.name for parameter in placement.named),
     )
@@ -531,13 +533,14 @@ def of_schema(
 
 def of_framework(theirs: FrameworkTool, options: ToolOptions) -> dict[str, Any]:
     """Returns the fields of a tool that another framework has made; see `frameworks`."""
+    # An approval that its framework asks for is asked for here, too, whatever the options say.
     gate = options.needs_approval or theirs.needs_approval
     return of_schema(
         theirs.fn,
         theirs.schema,
         replace(options, name=options.name or theirs.name, needs_approval=gate),
         description=theirs.description,
-        takes="mapping",
+        pass_as="mapping",
         limits=Limits(),
         schema_source="hand_written",
         owner=theirs.framework,
@@ -552,7 +555,7 @@ def _checked(binder: Binder, name: str, options: ToolOptions) -> Binder:
 
 
 def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], str]:
-    """Returns the function that is to run and the tool's name, its options checked."""
+    """Returns the function to run and the tool's name, and checks the options."""
     function = as_function(target)
     name = checked_name(function, options.name)
     check_options(name, options)
@@ -571,7 +574,7 @@ def _namespace(options: ToolOptions) -> Namespace | None:
 def _made(
     function: Callable[..., Any], options: ToolOptions, binder: Binder, *, results: Results, **preset: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a `Tool`: those that all ways of making one share, and those that each says itself."""
+    """Returns the fields of a `Tool`: those that all ways of making one share, and those in `preset`."""
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
@@ -585,21 +588,21 @@ def _made(
 
 
 def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:
-    """Refuses an example that the tool would not take."""
+    """Refuses an example that the tool itself would refuse."""
     for number, example in enumerate(options.hints.examples if options.hints else ()):
         try:
             binder.validate(example, None)
         except InvalidArguments as error:
-            raise refuse(
-                name, f"hints.examples[{number}] is no call that it takes: {'; '.join(error.problems)}"
-            ) from None
+            problems = "; ".join(error.problems)
+            raise refuse(name, f"hints.examples[{number}]: expected arguments that fit, got: {problems}") from None
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:
-    """Refuses a name that is none of the declared arguments, where any are."""
+    """Refuses the name of an argument that is not declared, where any are."""
     declared = binder.schema.get("properties")
     if isinstance(key, str) and isinstance(declared, dict) and key not in declared:
-        raise refuse(name, f"conflict_key={key!r} is none of its arguments: {', '.join(declared) or 'there are none'}")
+        own = ", ".join(declared) or "it has none"
+        raise refuse(name, f"conflict_key: expected one of its arguments ({own}), got {key!r}")
 
 
 def _docstring(function: Callable[..., Any]) -> Docstring:
@@ -614,11 +617,11 @@ def _required(description: str, name: str) -> str:
     return description
 
 
-def _check_placement(placement: Placement, takes: Takes, name: str) -> None:
+def _check_placement(placement: Placement, pass_as: PassAs, name: str) -> None:
     """Refuses a function that cannot be called that way."""
-    if takes == "mapping":
-        placement.only(name, "takes='mapping' calls the function with one dict, in its one parameter")
-    if takes == "keywords" and placement.var_positional is not None:
+    if pass_as == "mapping":
+        placement.only(name, "pass_as='mapping' calls the function with one dict, in its one parameter")
+    if pass_as == "keywords" and placement.var_positional is not None:
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
 
 
@@ -626,23 +629,24 @@ def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema; refuses one that no arguments can fit."""
     kind = schema.get("type", "object")
     if isinstance(kind, (str, list)) and "object" not in ([kind] if isinstance(kind, str) else kind):
-        raise SchemaError("arguments are an object, and the schema asks for another type", path="#/type")
+        raise SchemaError("expected the type 'object', which arguments are, got another", path="#/type")
     return schema
 
 
 class LazyFunction:
-    """A function that is expensive to have: loaded at the first call, once, whatever the number of threads that call.
+    """Loads an expensive function at the first call, once, whatever the number of threads that call.
 
-    A call that comes while another loads waits for it. A loader that raises fails that call; the next one tries again.
+    A call waits while another one loads. A loader that raises fails that call; the next one tries again.
 
     Args:
-        load: returns the function that runs: sync, or async for a dispatcher that awaits what comes back.
+        load: returns the function that runs, sync or async.
     """
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load
         self._loaded: Callable[..., Any] | None = None
-        self._lock = threading.RLock()  # a loader that calls its own tool recurses into an error, and hangs nobody
+        # Reentrant: a loader that calls its own tool recurses into an error, and does not wait for itself.
+        self._lock = threading.RLock()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Loads the function if need be, and calls it."""
@@ -654,6 +658,6 @@ class LazyFunction:
             if self._loaded is None:
                 loaded = self._load()
                 if not callable(loaded):
-                    raise TypeError(f"lazy: the loader returned a {type(loaded).__name__}, which cannot be called")
+                    raise TypeError(f"lazy: expected the loader to return a function, got a {type(loaded).__name__}")
                 self._loaded = loaded
             return self._loaded

@@ -1,7 +1,6 @@
 """Writes a tool in a provider's own shape: its entry in a request, and the way back for the arguments.
 
-The formats are MCP's, and those of all wires that are known at that moment. MCP is no wire, since no model speaks it,
-but its ``tools/list`` describes tools as the wires do.
+The formats are MCP's, and those of all wires that are known at the time of the call.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ __all__ = [
 
 
 Constraints = Literal["keep", "description"]
-"""The policy for bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
+"""The policy for bounds (``minimum``, ``pattern``): they stay, or move into the description."""
 
 
 class Described(Protocol):
-    """A tool as far as a model reads it: `Tool` is one."""
+    """Declares a tool as far as a model reads it: `Tool` is one."""
 
     @property
     def name(self) -> str: ...
@@ -65,25 +64,27 @@ class Described(Protocol):
 
 
 class EntryOptions(NamedTuple):
-    """The options of an export, beside the format."""
+    """Holds the options of an export, beside the format."""
 
     strict: bool = False
     inline_refs: bool = True
     constraints: Constraints = "keep"
     name: str | None = None
-    """The name to use instead of the tool's own as the format takes it."""
+    """The name to use instead of the tool's own."""
     hints: RequestHints | None = None
-    """The hints to give in place of the tool's own."""
+    """The hints to use in place of the tool's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedTool:
-    """A tool in one format. It does not hold the tool, so that the cache keeps no tool alive."""
+    """Holds a tool in one format."""
+
+    # Without a reference to the tool, so that the cache keeps no tool alive.
 
     name: str
     """The name under which the model calls."""
     pickled: bytes
-    """The entry: our own bytes, and the quickest way to an exact copy."""
+    """The entry, as bytes of our own: unpickling is the quickest way to an exact copy."""
     decode: Callable[[Mapping[str, Any]], dict[str, Any]]
     rewritten: bool
     losses: tuple[str, ...]
@@ -113,16 +114,18 @@ def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> Tr
 
 
 def payload_of(tool: Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
-    """Returns the entry alone, for a tool that needs no way back.
+    """Returns the entry alone, for a tool whose arguments need no decoding.
 
     Raises:
-        ExportError: it does, or the wire cannot carry the tool.
+        ExportError: they need decoding, or the wire cannot carry the tool.
     """
     found, strict = find(wire, options.strict)
     made = translated(tool, found, options._replace(strict=strict))
+    # The payload alone drops the way back: calls would be of unknown tools, or be refused for the nulls and lists of
+    # entries that the form makes the model write.
     if made.name != tool.name:
         raise ExportError(
-            f"tool {tool.name!r}: {found.name} does not take this name; pass tool(..., name='...'), or "
+            f"tool {tool.name!r}: {found.name} does not accept this name; pass tool(..., name='...'), or "
             f"{_pass_exported(found.name, strict)}"
         )
     if made.rewritten:
@@ -149,6 +152,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         tool.schema,
         tool.name,
         format.dialect if held is None else held.dialect,
+        # For MCP alone, whose hosts may resolve no references; any other dialect says itself what it does with them.
         inline=format.tells_results and options.inline_refs,
         tell=options.constraints == "description",
     )
@@ -195,9 +199,10 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
 def _hints_of(
     given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool
 ) -> tuple[JSON, tuple[str, ...]]:
-    """Returns the hints that the provider can be told, by name, and a line for each that it cannot."""
+    """Returns the hints that have a field in the provider's entry, by name, and a line for each of the others."""
     hints = {} if given is None else given.given()
     losses = {name: f"{wire} has no field for it" for name in hints if name not in form.hints}
+    # Examples are arguments of the tool's own schema, and would contradict the one that the model reads.
     if rewritten and "examples" in hints and "examples" not in losses:
         losses["examples"] = f"for {wire} the arguments travel in another form"
     kept = {name: value for name, value in hints.items() if name not in losses}
@@ -207,43 +212,43 @@ def _hints_of(
 def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:
     problem = schema_problem(schema, form.bounds)
     if problem is None and form.wants_required and not schema.get("required"):
-        problem = f"{wire} takes no strict tool without a parameter that is required"
+        problem = f"{wire} wants at least one required parameter of a strict tool"
     if problem is not None:
         raise ExportError(f"tool {tool.name!r}: {problem}; export it without strict")
 
 
 def _description(tool: Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
-    """Returns the description with the grammar, if the model cannot be held to that; and what is lost."""
+    """Returns the description, with the grammar if the model cannot be held to that; and the losses."""
     if tool.grammar is None or freeform:
         return tool.description, ()
     text = f"{tool.description}\n\nThe input must match this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}"
-    return text.strip(), ("grammar: told in the description only",)
+    return text.strip(), ("grammar: in the description only",)
 
 
 RESULT = "result"
-"""The property that holds a result which is no object: hosts of MCP before 2026-07-28 take objects only."""
+"""The property of a result other than an object: hosts of MCP before 2026-07-28 accept objects only."""
 
 
 def _output(
     tool: Described, format: ToolFormat, form: EntryFormat, options: EntryOptions
 ) -> tuple[JSON | None, tuple[str, ...]]:
-    """Returns the schema of the result in the format's dialect, and what of it is lost. A schema that the tool does not
-    declare is told by MCP alone."""
+    """Returns the schema of the result in the format's dialect, and the losses."""
+    # A schema that the tool does not declare, and that nothing enforces, is for MCP alone, whose clients expect one.
     if tool.output_schema is None or not (tool.checks_results or format.tells_results):
         return None, ()
     if form.output_at is None:
         return None, (f"output_schema: {format.name} has no field for it",)
     schema, is_wrapped = dict(tool.output_schema), False
-    if not _takes_objects(schema, tool.name):
+    if not _is_object(schema, tool.name):
         definitions = {key: schema.pop(key) for key in DEFINITIONS if key in schema}
         schema = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT], **definitions}
         is_wrapped = True
     try:
         made = make(schema, tool.name, format.dialect, inline=format.tells_results and options.inline_refs)
     except ExportError as error:
-        return None, (f"output_schema: not told; {error}",)
+        return None, (f"output_schema: left out; {error}",)
     if made.plan is not None:  # nothing turns a result into another form
-        return None, (f"output_schema: not told; {format.name} would say it in another form than the result has",)
+        return None, (f"output_schema: left out; for {format.name} it would have another form than the result",)
     losses = tuple(f"{form.output_at} {line}" for line in made.losses)
     return (_unwrapped(made.schema) if is_wrapped and not format.tells_results else made.schema), losses
 
@@ -253,7 +258,7 @@ def _unwrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**schema["properties"][RESULT], **{key: schema[key] for key in DEFINITIONS if key in schema}}
 
 
-def _takes_objects(schema: Mapping[str, Any], tool: str) -> bool:
+def _is_object(schema: Mapping[str, Any], tool: str) -> bool:
     reference = reference_of(schema)
     node = schema if reference is None else SchemaDocument(schema, tool).target(reference, "#")[1]
     return isinstance(node, dict) and node.get("type") == "object"
@@ -267,8 +272,9 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
     "idempotent": {"idempotentHint": True},
     "once": {},
 }
-"""The annotations that tell an effect. https://modelcontextprotocol.io/specification/2025-11-25/schema#tool"""
+"""The annotations for each effect. https://modelcontextprotocol.io/specification/2025-11-25/schema#tool"""
 
+# MCP is not a wire, since models do not speak it, but its `tools/list` describes tools as the wires do.
 MCP = ToolFormat(
     name="mcp",
     dialect=MCP_DIALECT,
@@ -289,7 +295,7 @@ def tool_formats() -> tuple[ToolFormat, ...]:
 
 
 def targets(*, strict: bool = False) -> tuple[str, ...]:
-    """Returns the names that `export` takes: of the wires, of second forms of one (``gemini.parameters``), and ``mcp``.
+    """Returns the names for `export`: of the wires, of second forms of one (``gemini.parameters``), and ``mcp``.
 
     Args:
         strict: only those that have a strict form.
@@ -298,13 +304,14 @@ def targets(*, strict: bool = False) -> tuple[str, ...]:
 
 
 def short_names() -> dict[str, str]:
-    """Returns the wires' names by their short ones, which the command line alone takes."""
+    """Returns the wires' names by their short ones, which only the command line accepts."""
     return {wire.short_name: wire.name for wire in known() if wire.short_name is not None}
 
 
 def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
-    """Returns the format of a wire or of that name, and whether its strict form is meant: by `strict`, or by what
-    stands behind the name.
+    """Returns the format of a wire or of that name, and whether its strict form is meant.
+
+    That is so by `strict`, or by ``.strict`` behind the name.
 
     Raises:
         ExportError: there is no such format, or it has no strict form.
@@ -322,7 +329,7 @@ def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
 
 def _usual(wire: Wire) -> ToolFormat:
     if not wire.tools:
-        raise ExportError(f"{wire.name} says no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
+        raise ExportError(f"{wire.name} has no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
     return wire.tools[0]
 
 

@@ -1,12 +1,7 @@
-"""Binds arguments by a schema that was not derived of the function: written by hand, fetched, or none at all.
+"""Binds arguments by a schema that was not derived from the function: written by hand, fetched, or none at all.
 
-The schema is enforced as it stands; no model is built of it, since a model says less or something else than its schema.
-Our JSON Schema validator or one of the user's judges the arguments, and a check of the user's may follow. Where there
-is no schema, that check is all there is: the boundary is advisory, and every record says so.
-
-`Rerouted` binds a tool's arguments for another function than its own, which takes them as they came. The tool's own
-binder judges them, its checks too; the other function is given plain values, in one dict, since a framework behind it
-makes its own types of them.
+Our JSON Schema validator or one of the user's judges the arguments, and a check of the user's may follow. `Rerouted`
+binds a tool's arguments for another function than its own, in one dict.
 """
 
 from __future__ import annotations
@@ -22,22 +17,25 @@ from ..errors import InvalidArguments
 from ..text import dotted
 from . import checks
 from .binder import LARGE_CHARS, Binder, Coerce, TakesLong
-from .callables import NO_VALUES, TAKEN, Injected, Placement, parameters_of
+from .callables import NO_VALUES, RESERVED, Injected, Placement, parameters_of
 from .checks import Checks, Enforced
 from .typed import as_json, from_text, refuse_not_finite
 
-__all__ = ["Foreign", "Rerouted", "Takes"]
+__all__ = ["Foreign", "PassAs", "Rerouted"]
 
 
 T = TypeVar("T")
 
-Takes: TypeAlias = Literal["keywords", "mapping"]
-"""How the function takes the arguments: each under its own name, or all in one dict."""
+PassAs: TypeAlias = Literal["keywords", "mapping"]
+"""The way in which the function gets the arguments: each by its own name, or all in one dict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """The arguments of a foreign schema, and how the function is called with them."""
+    """Binds arguments by a foreign schema, which is enforced as it stands."""
+
+    # No model is built of it: building models of schemas gets some 60 to 70 % of the official suite right, since a
+    # model says less or something else than its schema.
 
     tool: str
     """The tool's name, for errors."""
@@ -48,7 +46,7 @@ class Foreign:
     checks: Checks
     """The user's own validator and check."""
     coerce: Coerce
-    takes: Takes
+    pass_as: PassAs
     placement: Placement
     names: frozenset[str]
     """The function's parameters that an argument may be passed to."""
@@ -67,10 +65,11 @@ class Foreign:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns a copy of the arguments as they came, and the strings in it that were decoded; see `Binder`."""
+        """Returns a copy of the arguments, and the strings in it that were decoded; see `Binder`."""
         values, is_large = self._copied(arguments, text, quick)
         coercions = self._judged(values, is_large, quick)
-        if self.takes == "keywords" and (lines := self._misplaced(values)):
+        # A schema may be open where the function is not: Python's own TypeError would come out of the tool's run.
+        if self.pass_as == "keywords" and (lines := self._misplaced(values)):
             raise self._refusal(lines)
         self.checks.run(values, values)
         return values, coercions
@@ -80,7 +79,7 @@ class Foreign:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Returns ``(args, kwargs)`` for the function."""
         placement = self.placement
-        if self.takes == "mapping":
+        if self.pass_as == "mapping":
             return placement.arrange({placement.named[0].name: values}, injected)
         if placement.var_keyword is not None:
             extra = {key: value for key, value in values.items() if key not in self.names}
@@ -90,7 +89,7 @@ class Foreign:
 
     def drift(self) -> list[str]:
         """Returns the disagreements of schema and signature, and the patterns that are not enforced."""
-        lines = [] if self.takes == "mapping" else drift(self.schema, self.placement)
+        lines = [] if self.pass_as == "mapping" else drift(self.schema, self.placement)
         if self.judge is not None:
             lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]
         return lines
@@ -116,7 +115,7 @@ class Foreign:
         return decoded
 
     def _misplaced(self, values: dict[str, Any]) -> list[str]:
-        """Returns a line for each argument that the schema lets pass, and the function would choke on."""
+        """Returns a line for each argument that fits the schema and not the function."""
         placement, names = self.placement, self.names
         extra = [key for key in values if key not in names]
         lines = [
@@ -126,7 +125,7 @@ class Foreign:
         ]
         if placement.var_keyword is None:
             return [*lines, *checks.unknown(extra, (p.name for p in placement.named))]
-        return [*lines, *(f"{dotted((key,))}: {TAKEN}" for key in placement.clashes(extra))]
+        return [*lines, *(f"{dotted((key,))}: {RESERVED}" for key in placement.clashes(extra))]
 
     def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:
         return checks.refusal(self.tool, checks.listed(lines))
@@ -147,7 +146,7 @@ _JSON_TYPES: Mapping[Any, frozenset[str]] = {
 def drift(schema: Mapping[str, Any], placement: Placement) -> list[str]:
     """Returns one line per disagreement of schema and signature, in the order of the signature.
 
-    Only what both sides say plainly is compared: names, what is required, and types that are simple on both sides.
+    It compares only names, which arguments are required, and types that are simple on both sides.
     """
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
@@ -163,7 +162,7 @@ def drift(schema: Mapping[str, Any], placement: Placement) -> list[str]:
     if placement.var_keyword is None:
         names = {parameter.name for parameter in placement.named}
         superfluous = (name for name in properties if name not in names)
-        lines.extend(f"{name}: is in the schema, and no parameter of the function" for name in superfluous)
+        lines.extend(f"{name}: is in the schema, and not a parameter of the function" for name in superfluous)
     return lines
 
 
@@ -174,21 +173,21 @@ def _disagreements(parameter: Parameter, described: Any, *, in_required: bool) -
         lines.append(f"{name}: is required by the function, and optional in the schema")
     elif in_required and not needed:
         lines.append(f"{name}: is required in the schema, and optional for the function")
-    takes = _takes(parameter.annotation)
+    accepted = _json_types(parameter.annotation)
     given = described.get("type") if isinstance(described, Mapping) else None
     types_given = {given} if isinstance(given, str) else set(given) if isinstance(given, (list, tuple)) else set()
-    if takes and not types_given <= takes:
-        lines.append(f"{name}: is {_spelled(types_given)} in the schema, and {_spelled(takes)} for the function")
+    if accepted and not types_given <= accepted:
+        lines.append(f"{name}: is {_spelled(types_given)} in the schema, and {_spelled(accepted)} for the function")
     return lines
 
 
-def _takes(annotation: Any) -> frozenset[str]:
-    """Returns the JSON types that a simple annotation takes; empty if it is not simple."""
+def _json_types(annotation: Any) -> frozenset[str]:
+    """Returns the JSON types that fit a simple annotation; empty if it is not simple."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _takes(get_args(annotation)[0])
+        return _json_types(get_args(annotation)[0])
     if origin is Union or origin is types.UnionType:
-        members = [_takes(member) for member in get_args(annotation)]
+        members = [_json_types(member) for member in get_args(annotation)]
         return frozenset[str]().union(*members) if all(members) else frozenset()
     return _JSON_TYPES.get(origin or annotation, frozenset())
 
@@ -202,7 +201,7 @@ def _spelled(names: set[str] | frozenset[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rerouted:
-    """A `Binder` that judges as another one does, and places all arguments in one parameter."""
+    """Judges arguments as another binder does, and places them in one parameter of another function."""
 
     binder: Binder
     placement: Placement
@@ -236,8 +235,9 @@ class Rerouted:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns a copy of the arguments as they came, if they fit; see `Binder`."""
+        """Returns a copy of the arguments, if they fit; see `Binder`."""
         self.binder.validate(arguments, text, quick=quick)
+        # Plain values: a framework behind the function makes its own types of them.
         return copy.deepcopy(dict(arguments)), ()
 
     def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -6,8 +6,8 @@
     smolagents      Tool           a schema made of its `inputs`; called in a thread
     strands         AgentTool      its specification, and the result at the end of `stream`
 
-An object is known by the package and name of its class, or of a base of that; no framework is imported for it. A tool
-with parameters that only its framework can fill is refused. A framework's error for the model is one here, too.
+A tool with parameters that only its framework can fill is refused. A framework's error for the model is one in this
+package, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["FrameworkTool", "read_framework_tool"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkTool:
-    """A framework's tool, as `Tool.from_schema` wants it."""
+    """Holds a framework's tool, as `Tool.from_schema` wants it."""
 
     framework: str
     """The framework's name, for the record of each call."""
@@ -38,17 +38,18 @@ class FrameworkTool:
     schema: Mapping[str, Any]
     """JSON Schema of the arguments."""
     fn: Callable[..., Any]
-    """Takes the arguments as one dict, and a `ToolContext`."""
+    """Runs a call, given its arguments as one dict, and a `ToolContext`."""
     needs_approval: bool = False
-    """The framework asks somebody before each call."""
+    """True if the framework asks for an approval of each call."""
 
 
 def read_framework_tool(target: object) -> FrameworkTool | None:
-    """Returns a framework's tool; None if the object is none.
+    """Returns a framework's tool; None for any other object.
 
     Raises:
         ToolDefinitionError: the tool has parameters that only its framework can fill.
     """
+    # By the package and name of its class, or of a base of that: so no framework is imported to ask for its types.
     for kind in type(target).__mro__[:-1]:
         reader = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))
         if reader is not None:
@@ -60,6 +61,7 @@ def _langchain(theirs: Any) -> FrameworkTool:
     called, accepted = theirs.tool_call_schema, theirs.get_input_schema()
     schema = called if isinstance(called, Mapping) else called.model_json_schema()
     seen = schema.get("properties", {})
+    # Parameters that LangChain leaves out of the model's schema are those that it fills itself.
     hidden = {*getattr(accepted, "model_fields", ()), *getattr(theirs, "_injected_args_keys", ())} - {*seen}
     _refuse_injected(theirs.name, "LangChain", [name for name in sorted(hidden) if name != "v__args"])
 
@@ -82,7 +84,8 @@ def _langchain(theirs: Any) -> FrameworkTool:
 
 
 def _is_async(theirs: Any) -> bool:
-    """Returns whether LangChain would not only hand the work to a thread."""
+    """Returns whether a tool of LangChain has code of its own for ``ainvoke``."""
+    # Otherwise LangChain hands the work to a thread, which an `invoke` in one of ours saves.
     if hasattr(theirs, "coroutine"):
         return theirs.coroutine is not None
     return not type(theirs)._arun.__module__.startswith("langchain_core.")
@@ -102,7 +105,8 @@ def _openai_agents(theirs: Any) -> FrameworkTool:
         description=theirs.description,
         schema=theirs.params_json_schema,
         fn=invoked,
-        needs_approval=gate is not False,  # a function of theirs decides by the state of their run
+        # A function of theirs decides by the state of their run, which does not exist: so each call asks.
+        needs_approval=gate is not False,
     )
 
 
@@ -134,7 +138,7 @@ def _smolagents(theirs: Any) -> FrameworkTool:
     for name, given in inputs.items():
         types = {given["type"]} if isinstance(given["type"], str) else {*given["type"]}
         if not types <= _SMOL_TYPES | {"any"}:
-            raise refuse(theirs.name, f"takes a {given['type']}, which JSON has not", name)
+            raise refuse(theirs.name, f"takes a {given['type']}, which JSON does not have", name)
     schema = {
         "type": "object",
         "properties": {name: _smol_schema(given) for name, given in inputs.items()},

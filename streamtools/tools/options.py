@@ -1,4 +1,4 @@
-"""Defines the options of a tool, each with its default, checks the given values, and defines the middleware.
+"""Defines the options of a tool, each with its default, and the middleware around its calls.
 
 `streamtools.tool` explains each option for its users. Middleware is an `Around`: a function around a tool's calls,
 which is given the call as a `ToolCallRequest`.
@@ -39,7 +39,7 @@ NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunOptions:
-    """The options for running a tool's calls, which are fields of the tool, too."""
+    """Holds the options for running a tool's calls, which are fields of the tool, too."""
 
     effect: Effect = "once"
     """The effect of a second run of the same call."""
@@ -63,7 +63,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions(RunOptions):
-    """The options of a tool: all that may be said about it beside its function."""
+    """Holds all options of a tool."""
 
     name: str | None = None
     """The tool's name; by default the function's."""
@@ -84,13 +84,13 @@ class ToolOptions(RunOptions):
     validator: ArgumentsValidator | None = None
     """A judge of the arguments: beside a function's types, in the place of the validator of a foreign schema."""
     check: Check | None = None
-    """Is asked about the validated arguments."""
+    """A function that may refuse the validated arguments."""
     output_schema: OutputSchema | None = None
     """A declaration of the tool's results, which are then checked."""
 
 
 class RunKeywords(TypedDict, total=False):
-    """The fields of `RunOptions` as keyword arguments."""
+    """Declares the fields of `RunOptions` as keyword arguments."""
 
     effect: Effect
     needs_approval: NeedsApproval
@@ -104,7 +104,7 @@ class RunKeywords(TypedDict, total=False):
 
 
 class ToolKeywords(RunKeywords, total=False):
-    """The fields of `ToolOptions` as keyword arguments."""
+    """Declares the fields of `ToolOptions` as keyword arguments."""
 
     name: str | None
     require_hints: bool
@@ -128,7 +128,7 @@ _INSTEAD_OF: Mapping[str, str] = {
 
 
 def check_names(options: Iterable[str]) -> None:
-    """Refuses a name that is no option of `tool`.
+    """Refuses a name that is not an option of `tool`.
 
     Raises:
         TypeError: it names the option and the way out.
@@ -141,48 +141,19 @@ def check_names(options: Iterable[str]) -> None:
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
-    """Refuses values that are no option.
+    """Refuses values that an option cannot have.
 
     Raises:
-        ToolDefinitionError: it names the option and the values that it may have.
+        ToolDefinitionError: it names the option, the values that it may have, and the one that it was given.
     """
-    if options.effect not in get_args(Effect):
-        raise refuse(tool, f"effect must be 'pure', 'idempotent' or 'once', not {options.effect!r}")
-    if options.timeout is not None and not _is_seconds(options.timeout):
-        raise refuse(tool, f"timeout must be a number of seconds greater than 0, or None, not {options.timeout!r}")
-    _check_running(tool, options)
-    check_checks(tool, options.validator, options.check)
-    if options.coerce not in get_args(Coerce):
-        raise refuse(tool, f"coerce must be 'lax' or 'strict', not {options.coerce!r}")
-    if options.kind not in ("function", "custom"):
-        raise refuse(tool, f"kind must be 'function' or 'custom', not {options.kind!r}")
-    if not isinstance(options.hints, (RequestHints, NoneType)):
-        raise refuse(tool, "hints must be a RequestHints(...)")
-    if not isinstance(options.namespace, (str, Namespace, NoneType)):
-        raise refuse(tool, "namespace must be a name, or a Namespace(name, description)")
-    if options.grammar is not None and not isinstance(options.grammar, Grammar):
-        raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
-    if options.lazy is not None and not _is_plain_function(options.lazy):
-        raise refuse(tool, "lazy must be a plain function that returns the one to run; that one may be async")
-
-
-def _check_running(tool: str, options: RunOptions) -> None:
-    if options.max_concurrency is not None and not _is_count(options.max_concurrency, 1):
-        raise refuse(tool, f"max_concurrency must be an integer of 1 or more, or None, not {options.max_concurrency!r}")
-    if not isinstance(options.exclusive, bool):
-        raise refuse(tool, f"exclusive must be True or False, not {options.exclusive!r}")
-    if not isinstance(options.needs_approval, bool) and not _is_plain_function(options.needs_approval):
-        raise refuse(tool, "needs_approval must be True, False, or a plain function of the arguments by name")
-    if not isinstance(options.conflict_key, (str, NoneType)) and not _is_plain_function(options.conflict_key):
-        raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
-    if options.around is not None and not is_around(options.around):
-        raise refuse(tool, "around must be an async function of a call and of a function that runs it")
-    if not _is_count(options.retries, 0):
-        raise refuse(tool, f"retries must be an integer of 0 or more, not {options.retries!r}")
+    for name, (fits, expected) in _VALUES.items():
+        if not fits(given := getattr(options, name)):
+            # Objects by their type: their own words may be long, or hold what should not be logged.
+            got = repr(given) if isinstance(given, (str, int, float, NoneType)) else f"a {type(given).__name__}"
+            raise refuse(tool, f"{name}: expected {expected}, got {got}")
     if options.retries and options.effect == "once":
         raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
-    if not _is_seconds(options.retry_delay_s):
-        raise refuse(tool, f"retry_delay_s must be a number of seconds greater than 0, not {options.retry_delay_s!r}")
+    check_checks(tool, options.validator, options.check)
 
 
 def _is_count(number: object, least: int) -> bool:
@@ -190,6 +161,7 @@ def _is_count(number: object, least: int) -> bool:
 
 
 def _is_plain_function(value: object) -> bool:
+    # An async function returns a coroutine, which is true whatever it would have decided.
     return callable(value) and not inspect.iscoroutinefunction(value)
 
 
@@ -197,12 +169,47 @@ def _is_seconds(timeout: object) -> bool:
     return isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 < timeout < math.inf
 
 
+_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "effect": (lambda value: value in get_args(Effect), "'pure', 'idempotent' or 'once'"),
+    "timeout": (lambda value: value is None or _is_seconds(value), "a number of seconds greater than 0, or None"),
+    "max_concurrency": (lambda value: value is None or _is_count(value, 1), "an integer of 1 or more, or None"),
+    "exclusive": (lambda value: isinstance(value, bool), "True or False"),
+    "needs_approval": (
+        lambda value: isinstance(value, bool) or _is_plain_function(value),
+        "True, False, or a plain function of the arguments by name",
+    ),
+    "conflict_key": (
+        lambda value: isinstance(value, (str, NoneType)) or _is_plain_function(value),
+        "an argument's name, or a plain function of the arguments by name",
+    ),
+    "around": (
+        lambda value: value is None or is_around(value),
+        "an async function of a call and of a function that runs it",
+    ),
+    "retries": (lambda value: _is_count(value, 0), "an integer of 0 or more"),
+    "retry_delay_s": (_is_seconds, "a number of seconds greater than 0"),
+    "coerce": (lambda value: value in get_args(Coerce), "'lax' or 'strict'"),
+    "kind": (lambda value: value in ("function", "custom"), "'function' or 'custom'"),
+    "hints": (lambda value: isinstance(value, (RequestHints, NoneType)), "a RequestHints(...)"),
+    "namespace": (
+        lambda value: isinstance(value, (str, Namespace, NoneType)),
+        "a name, or a Namespace(name, description)",
+    ),
+    "grammar": (lambda value: isinstance(value, (Grammar, NoneType)), "a Grammar(syntax=..., definition=...)"),
+    "lazy": (
+        lambda value: value is None or _is_plain_function(value),
+        "a plain function that returns the one to run, which may be async",
+    ),
+}
+"""The test of each option's value, and the words for the values that pass."""
+
+
 # -- middleware --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequest:
-    """A call that is about to run: valid, approved where it had to be, and at its turn."""
+    """Describes a call that is about to run: valid, approved where it had to be, and at its turn."""
 
     call_id: str
     """The call's identity, unique within its step."""

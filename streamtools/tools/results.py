@@ -1,9 +1,7 @@
 """Finds the schema of a tool's results, and judges results by it if the tool declares it.
 
-Input: what the tool says about its results, and a result as plain JSON, as the model would read it. Output: the schema,
-and a line for each problem of the result, with its place and without its value. A declared schema is a promise, and is
-enforced as those of arguments are: by the same validator, within the same bounds. One that was only derived of the
-return annotation is told where a protocol has a place for it, and nothing is checked.
+Input: a tool's declaration or return annotation, and a result as plain JSON, as the model would read it. Output: the
+schema, and a line for each problem of the result, with its place and without its value.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ OutputSchema: TypeAlias = Mapping[str, Any] | type[Any] | UnionType | Literal[Tr
 
 
 class Results(NamedTuple):
-    """The results of a tool, as far as they are known."""
+    """Describes the results of a tool, as far as they are known."""
 
     schema: dict[str, Any] | None = None
     judge: Enforced | None = None
@@ -54,10 +52,12 @@ def results_of(
 
     Raises:
         ToolDefinitionError: no schema can be made of the declared type, or of the return annotation that was asked for.
-        SchemaError: the declared schema is none, or exceeds a limit.
+        SchemaError: the declared schema is not a schema, or exceeds a limit.
     """
+    # A return annotation promises nothing: its schema is shown where a protocol has a place for it, and not enforced.
     if declared is None:
         return Results(_of_annotation(function))
+    # A declared schema is a promise, and enforced as those of arguments are: by the same validator, in the same bounds.
     schema = _declared(function, tool, declared)
     return Results(schema, Enforced(schema, limits, whole="the result"))
 
@@ -67,17 +67,17 @@ def _declared(function: Callable[..., Any], tool: str, declared: Any) -> dict[st
         return plain(declared)
     if declared is True:
         if (schema := _of_annotation(function)) is None:
-            raise refuse(tool, "output_schema=True, and its return annotation is none that a schema can be made of")
+            raise refuse(tool, "output_schema=True, and no schema can be made of its return annotation")
         return schema
     try:
         return _of_type(declared)
     except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
-        why = f"output_schema must be a JSON Schema, a type that has one, or True: {one_line(error)}"
+        why = f"output_schema: expected a JSON Schema, a type that has one, or True: {one_line(error)}"
         raise refuse(tool, why) from error
 
 
 def _of_annotation(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is no plain JSON."""
+    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is not plain JSON."""
     returned = returned_by(function)
     if returned in (inspect.Parameter.empty, None, type(None), Any) or mentions(returned, ToolResult):
         return None
@@ -92,13 +92,13 @@ def _of_type(kind: Any) -> dict[str, Any]:
 
 
 def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy of a schema, which has to be plain JSON; one that is `Kept` as it is."""
-    if isinstance(schema, Kept):
+    """Returns a copy of a schema, which has to be plain JSON."""
+    if isinstance(schema, Kept):  # it was copied already, and many tools of an MCP server share the memory for it
         return schema.schema
     try:
         copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
     except RecursionError as error:
         raise SchemaError("the schema is nested too deep to be written as JSON") from error
     except (TypeError, ValueError) as error:
-        raise SchemaError("a schema is plain JSON, and this one holds something else") from error
+        raise SchemaError("expected a schema of plain JSON, got one with other values") from error
     return copied

@@ -1,7 +1,7 @@
 """Makes a validator and a JSON Schema of parameters, both of one pydantic core schema.
 
-The core schema is ``arguments-v3`` of `pydantic.experimental.arguments_schema`, read off a stand-in function that takes
-every parameter by keyword: ``*args: T`` as a ``list[T]``, ``**kwargs: T`` as a ``dict[str, T]``.
+Input: parameters with resolved annotations. Output: a `SchemaValidator`, the schema of a closed object of plain JSON,
+and a `Weigher` of the work that validation would take.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
 class CompiledParameters(NamedTuple):
-    """The validator and the schema that were made of types."""
+    """Holds the validator and the schema that were made of types."""
 
     validator: SchemaValidator
     schema: dict[str, Any]
@@ -55,7 +55,7 @@ def compile_parameters(
     Args:
         parameters: with resolved annotations, without the injected ones.
         tool: the tool's name, for errors.
-        descriptions: the docstring's, by parameter name; a text in the annotation comes first.
+        descriptions: the docstring's, by parameter name; a text in the annotation has precedence.
 
     Raises:
         ToolDefinitionError: no schema can be made of a parameter, which it names.
@@ -78,10 +78,10 @@ def compile_parameters(
 
 
 class JsonSchema(GenerateJsonSchema):
-    """pydantic's generator, for a closed object without the titles that it makes up ("Max Results")."""
+    """Generates JSON Schema as pydantic does, of closed objects without made-up titles ("Max Results")."""
 
-    # Both leave something out that a model need not know: an alternative that JSON cannot say, and a default that is
-    # no JSON (a sentinel). The argument stays optional.
+    # Both leave something out that a model need not know: an alternative that JSON cannot express, and a default that
+    # is not JSON (a sentinel). The argument stays optional.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic has it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -97,12 +97,12 @@ class JsonSchema(GenerateJsonSchema):
         return {**json_schema, "additionalProperties": False}
 
     def encode_default(self, dft: Any) -> Any:
-        """Returns a default as JSON; one that is none raises, and is left out."""
+        """Returns a default as JSON; any other raises, and is left out."""
         value = super().encode_default(dft)
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            raise PydanticSerializationError("a default that is not finite is no JSON") from None
+            raise PydanticSerializationError("expected a default that is JSON, got one that is not finite") from None
         return value
 
 
@@ -114,21 +114,20 @@ _MAY_DIFFER = frozenset({"function-wrap", "function-plain", "lax-or-strict"})
 
 
 def leaves_a_choice(core: Any) -> bool:
-    """Returns whether strict and lax validation may both succeed and give different values.
-
-    So it is with unions of anything but scalars, with validators that may catch an error, with defaults that stand in
-    for one, and with types that have a schema for each.
-    """
+    """Returns whether strict and lax validation may both succeed with different values."""
+    # Unions of anything but scalars, validators that may catch an error, defaults in the place of an error, and types
+    # that have a schema for each of the two.
     return any(map(_chooses, nodes_of(core)))
 
 
 def at_once(core: Any) -> Any:
-    """Returns the core schema with a list wherever pydantic has an iterator that validates its items only when they are
-    asked for: by then the call has been accepted, and its record would have nothing but a spent iterator.
+    """Returns the core schema with a list in the place of each lazy iterator.
 
     Raises:
-        TypeError: there is one in a pydantic model, whose validator is made already.
+        TypeError: there is one in a pydantic model.
     """
+    # pydantic validates an iterator's items when they are asked for: by then the call has been accepted, and its record
+    # would have nothing but a spent iterator. A model's own validator is made already, and cannot be changed.
     if not any(node.get("type") == "generator" for node in nodes_of(core)):
         return core
     if any(
@@ -156,8 +155,9 @@ def _chooses(node: dict[str, Any]) -> bool:
 
 
 def _core_schema(parameters: Sequence[Parameter]) -> CoreSchema:
+    # `arguments-v3` passes all of a battery of twenty signatures, and is the fastest of pydantic's ways; 2.10 lacks it.
     core = generate_arguments_schema(_stand_in(parameters), "arguments-v3", config=ConfigDict(allow_inf_nan=False))
-    # Set here and not in the config, which from pydantic 2.12 on would close the TypedDicts inside, too.
+    # Set in the schema and not in the config, which from pydantic 2.12 on would close the TypedDicts inside, too.
     _arguments(core)["extra_behavior"] = "forbid"
     return cast(CoreSchema, at_once(core))
 
@@ -168,6 +168,8 @@ def _arguments(core: CoreSchema) -> ArgumentsV3Schema:
 
 def _stand_in(parameters: Sequence[Parameter]) -> Callable[..., Any]:
     """Returns a function that takes the tool's parameters by keyword."""
+    # `*args: T` is a `list[T]` and `**kwargs: T` a `dict[str, T]`, each under its own name. So validation returns
+    # values by name, and no injected parameter shifts the positions of others.
 
     def stand_in() -> None: ...
 
@@ -208,15 +210,14 @@ def _has_required(schema: Mapping[str, Any], name: str) -> bool:
 
 
 def _wire_names(core: CoreSchema, tool: str) -> dict[str, str]:
-    """Returns the names that the model uses, by parameter name: the same, unless ``Field(alias=...)`` says
-    otherwise."""
+    """Returns the names that the model uses, by parameter name: the same, but for ``Field(alias=...)``."""
     names: dict[str, str] = {}
     for argument in _arguments(core)["arguments_schema"]:
         name, wire_name = argument["name"], argument.get("alias", argument["name"])
         if not isinstance(wire_name, str):
             raise refuse(tool, "has several aliases; give it one, Field(alias='...')", name)
         if wire_name in names.values():
-            raise refuse(tool, f"the name {wire_name!r} is taken by another parameter", name)
+            raise refuse(tool, f"another parameter has the name {wire_name!r}", name)
         names[name] = wire_name
     return names
 
@@ -229,7 +230,8 @@ def _note(annotation: Any) -> str | None:
 
 
 def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Exception:
-    """Returns the error that names the parameter which has no schema: the first that has none alone."""
+    """Returns the error that names the parameter without a schema."""
+    # pydantic's error names a type and not a parameter, so each is tried alone.
     for parameter in parameters:
         try:
             core = _core_schema([parameter])
@@ -243,7 +245,7 @@ def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Ex
 
 
 def _instead(error: Exception) -> str:
-    """Returns which type to write in place of one that pydantic does not know."""
+    """Returns the advice in place of a type that pydantic does not know; ``""`` for any other error."""
     is_unknown = isinstance(error, PydanticSchemaGenerationError)
     return " Write a plain type, a model, a dataclass or a TypedDict." if is_unknown else ""
 

@@ -1,7 +1,6 @@
 """Makes a function something that a model can call: `tool`.
 
-In a class body `@tool` gives a `ToolMethod`, which is a tool once there is an instance: the definition is checked, and
-its schema made, when the class is defined; each access only binds the function.
+In a class body `@tool` makes a `ToolMethod`, which is a tool once there is an instance.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             \"""
 
     Docstring, type hints and return annotation are required, so that a mistake shows here and not in production. The
-    docstring (Google, NumPy, Sphinx or epytext) gives the descriptions; ``Annotated[str, "text"]`` and pydantic's
+    docstring (Google, NumPy, Sphinx or epytext) has the descriptions; ``Annotated[str, "text"]`` and pydantic's
     ``Field`` work, too. A parameter annotated with `ToolContext` is filled when the tool runs; the model neither sees
     nor sets it.
 
     On a method in a class body it works as well: ``instance.method`` is then the tool, and `tools_of` ``(instance)``
-    lists them all. A tool that is passed without options comes back as it is.
+    lists them all. A tool that is passed without options is returned as it is.
 
     Args:
         fn: a sync or async function, bound method, `functools.partial` or object with ``__call__``; or an async
@@ -66,7 +65,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         max_concurrency: how many calls of this tool may run at once; more wait.
         conflict_key: what a call works on: the name of an argument, or a function of the validated arguments by name.
             Calls with equal keys, of whatever tool, run one at a time and in call order; those of ``pure`` tools side
-            by side. None as a key conflicts with nothing. Keys of different kinds want to be told apart:
+            by side. None as a key conflicts with nothing. Keep keys of different kinds apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
         around: middleware, an ``async def around(call, run)`` that is called in the place of each call, and whose value
@@ -84,15 +83,15 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         namespace: the group that the tool belongs to, by its name or as a `Namespace` with a description. The tool's
             name is then ``billing.get_eta``, so that another group may have a tool of the same name; providers that
             know namespaces are given the group, all others a name that they take.
-        hints: more that a provider may be told about the tool, as a `streamtools.content.RequestHints`: load it only
-            when it is searched for, cache the request up to it, examples of its arguments.
+        hints: more about the tool for a provider, as a `streamtools.content.RequestHints`: load it only when it is
+            searched for, cache the request up to it, examples of its arguments.
         validator: judges the arguments beside their types: an object with a ``name``, which is in each record, and a
             method ``validate`` that returns a line for each problem. It sees the validated values by parameter name.
         check: a plain function of the validated arguments by name. Raising a ``ValueError`` or `ToolError`, or
             returning False, refuses the call as ``invalid``; it must not block, or change the values.
         output_schema: declares the results: a JSON Schema, a type that pydantic knows, or True for the return
-            annotation. Providers with a field for it are told, and a result that does not fit fails its call with an
-            `InvalidResult`: it reaches neither the model nor the program.
+            annotation. It is sent to providers with a field for it, and a result that does not fit fails its call with
+            an `InvalidResult`: it reaches neither the model nor the program.
         lazy: a function without parameters that returns the one to run, called at the first call of the tool, in its
             thread and within its timeout; `fn` then gives only name, text and signature.
 
@@ -117,7 +116,7 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
     if isinstance(target, ToolMethod):
         raise refuse(target.function.__name__, "is a method; make the tool from an instance: instance.method is one")
     if not inspect.isroutine(target):
-        from .frameworks import read_framework_tool  # a function is no framework's object
+        from .frameworks import read_framework_tool  # most tools are made of functions
 
         if (theirs := read_framework_tool(target)) is not None:
             return Tool(**of_framework(theirs, options))
@@ -142,22 +141,23 @@ def is_method_in_class_body(target: object) -> bool:
 
 
 class ToolMethod:
-    """A method that becomes a `Tool` when it is read off an instance, or, if a classmethod, off the class too.
+    """Becomes a `Tool` when it is read off an instance, or, if a classmethod, off the class too.
 
     Args:
         method: the function of the class body, or the ``classmethod`` object.
-        make: makes the tool of a bound method; called once, with one that is bound to nobody.
+        make: makes the tool of a bound method; called once, with a method that is bound to a bare object.
     """
 
     def __init__(self, method: Callable[..., Any] | classmethod[Any, Any, Any], make: Callable[[Any], Tool]) -> None:
         function = method.__func__ if isinstance(method, classmethod) else method
         functools.update_wrapper(self, function)
         self.of_class = isinstance(method, classmethod)
-        """It belongs to the class: the tool exists without an instance."""
+        """True if it belongs to the class: the tool exists without an instance."""
         self.function: Callable[..., Any] = function
         """The function as it was written."""
+        # Now, and not at an access: a mistake shows when the class is defined, and each access only binds the function.
         self.template = make(MethodType(function, object()))
-        """The tool, bound to nobody: its text and schema are those of each instance's."""
+        """The tool, bound to a bare object: its text and schema are those of each instance's."""
         self._runs = getattr(self.template.fn, "__func__", self.template.fn)
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
@@ -170,11 +170,7 @@ class ToolMethod:
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Refuses an attribute, which only the tool of an instance has.
-
-        Raises:
-            AttributeError: always; it says what to write.
-        """
+        """Raises an AttributeError with what to write: only the tool of an instance has attributes."""
         kind, _, method = self.function.__qualname__.rpartition(".")
         hint = f"; it becomes a tool on an instance: {kind}(...).{method}" if hasattr(Tool, name) else ""
         raise AttributeError(f"the tool method {self.function.__qualname__} has no attribute {name!r}{hint}")
@@ -193,7 +189,7 @@ def tools_of(instance: object) -> list[Tool]:
     """
     kind = instance if isinstance(instance, type) else type(instance)
     names = dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base))
-    marked: dict[int, str] = {}  # one that has a second name is still one
+    marked: dict[int, str] = {}  # by identity: a method that has a second name is one tool
     for name in names:
         member = inspect.getattr_static(kind, name)
         if isinstance(member, (ToolMethod, Tool, staticmethod)):

@@ -18,27 +18,27 @@ __all__ = ["AnyTool", "AnyTools", "Exported", "Toolset"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exported:
-    """A tool for one wire, and the way back. Made by `streamtools.exports.export`.
+    """Holds a tool in the form of one wire, with the way back. Made by `streamtools.exports.export`.
 
-    Pass it to ``pipeline(..., tools=[...])`` in the tool's place: the calls that come are then known by `name`, and
-    their arguments go through `decode` before they are validated.
+    Pass it to ``pipeline(..., tools=[...])`` in the tool's place: the model's calls are then known by `name`, and their
+    arguments go through `decode` before they are validated.
     """
 
     tool: Tool[..., Any]
     wire: str
-    """The name that it was exported by (``openai.chat_completions``, ``mcp``)."""
+    """The name of the wire's format (``openai.chat_completions``, ``mcp``)."""
     strict: bool = False
     """The provider holds the model to the payload's schema."""
     name: str
-    """The name under which the model calls: the tool's own, unless the wire does not take that."""
+    """The name under which the model calls: the tool's own, unless the wire refuses that."""
     payload: dict[str, Any] = field(repr=False)
     """The entry for the request's list of tools (Gemini: of ``functionDeclarations``); yours to change."""
     decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    """Turns the model's arguments back into the tool's: the inverse of all that the payload says differently."""
+    """Returns the tool's arguments for the model's: the inverse of all rewrites in the payload's schema."""
     rewritten: bool = False
-    """`decode` does something, or `name` is not the tool's own: the payload alone does not do."""
+    """True if `decode` changes anything, or `name` is not the tool's own: the payload alone is not enough."""
     losses: tuple[str, ...] = ()
-    """The parts of the schema that the wire cannot say, one line each. Validation still enforces them."""
+    """The parts of the schema that the wire cannot express, one line each. Validation still enforces them."""
 
     __repr__ = shown_by("tool", "wire", "strict", "name", "rewritten", "losses")
 
@@ -48,13 +48,13 @@ AnyTool: TypeAlias = Tool[..., Any] | Exported | Callable[..., Any]
 
 # mypy takes a list of two functions whose signatures differ, once it has a name of its own, for a `list[object]`.
 AnyTools: TypeAlias = Iterable[AnyTool | Any]
-"""A list of tools. Type checkers do not judge its items; one that is no tool is refused when the list is given."""
+"""A list of tools. Type checkers do not judge its items; one that is not a tool is refused when the list is passed."""
 
 
 @cache
 def approval_tool() -> Tool[..., Any]:
-    """Returns the tool behind a provider's question whether it may run a call of its own: it waits for an approval as
-    any other, and does nothing but say that there is one."""
+    """Returns the tool that answers a provider's question whether it may run a call of its own."""
+    # A tool, so that the question waits for an approval as any other call does, in the same events and records.
     return Tool.from_schema(_approved, {"type": "object"}, name="approval", effect="pure", needs_approval=True)
 
 
@@ -64,11 +64,10 @@ def _approved(**_: Any) -> str:
 
 
 class Toolset(Mapping[str, "Tool | None"]):
-    """Tools by the name under which the model calls them, in the order given. A name without a schema maps to None.
+    """Maps the names under which the model calls tools to these, in the order given; a bare name to None.
 
     Args:
-        tools: tools, exported tools, plain functions (made tools as `tool` would), or bare names of which nothing more
-            is known; or another toolset.
+        tools: tools, exported tools, plain functions (made tools as `tool` would), or bare names; or another toolset.
 
     Raises:
         ToolDefinitionError: two tools have one name, or a function cannot be a tool.
@@ -78,9 +77,9 @@ class Toolset(Mapping[str, "Tool | None"]):
 
     def __init__(self, tools: AnyTools = ()) -> None:
         if isinstance(tools, (str, Tool, Exported)) or (callable(tools) and not isinstance(tools, Iterable)):
-            raise TypeError("tools must be a list of tools, not a single one; write tools=[...]")
+            raise TypeError("tools: expected a list of tools, got a single one; write tools=[...]")
         if not isinstance(tools, Iterable):
-            raise TypeError(f"tools must be a list of tools, not {type(tools).__name__}; write tools=[...]")
+            raise TypeError(f"tools: expected a list of tools, got {type(tools).__name__}; write tools=[...]")
         self._tools: dict[str, Tool | None] = {}
         self._decoders: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
         if isinstance(tools, Toolset):
@@ -107,11 +106,10 @@ class Toolset(Mapping[str, "Tool | None"]):
         self._tools[name] = made
 
     def decode(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Turns the model's arguments back into the tool's; the same object for a tool that was not exported
-        differently.
+        """Returns the tool's arguments for the model's; the same object for a tool that was not rewritten.
 
         Raises:
-            InvalidArguments: they are not what the exported schema says.
+            InvalidArguments: they do not fit the exported schema.
         """
         decoder = self._decoders.get(name)
         return arguments if decoder is None else decoder(arguments)

@@ -1,15 +1,7 @@
 """Binds arguments by types: those of a function's parameters, or of a model that the function takes as a whole.
 
-The schema that a model sees and the validator of its arguments come from one core schema, so they cannot disagree. That
-of a function is made of its parameters as if all were keyword-only: ``*args`` is an array and ``**kwargs`` an object,
-each under its own name. `validate` therefore yields typed values by parameter name, and `arrange` puts them where the
-function wants them, injected ones included; no position can shift. A freeform function takes one text, whatever its
-parameter is called: for the model that is always ``input``.
-
-Whatever the policy of coercion, the value is the one that pydantic's lax validation gives. ``lax`` validates strictly
-first, which shows for the same price whether anything has to be coerced; ``strict`` takes nothing else. A strict
-success is the lax value too, unless the types leave a choice: of a union's models lax validation takes the one with the
-most fields, which may be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
+Input: plain JSON. Output: typed values by parameter name, and the coercions that were needed. The schema that a model
+sees and the validator of its arguments come from one core schema, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -27,7 +19,7 @@ from typing_extensions import is_typeddict
 from ..errors import InvalidArguments, SchemaError
 from . import checks
 from .binder import LARGE_CHARS, Coerce, TakesLong
-from .callables import NO_VALUES, TAKEN, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
+from .callables import NO_VALUES, RESERVED, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
 from .checks import BY_LAX_RULES, Enforced, coercions_of, listed, refusal, unknown
 from .schema import CONFIG, CompiledParameters, JsonSchema, at_once, compile_parameters, leaves_a_choice, one_line
 from .weight import TooHeavy, Weigher
@@ -44,15 +36,17 @@ MAX_UNITS = 250_000
 """The same for any validation: pydantic holds the interpreter while it works."""
 
 _NO_JSON = "the arguments: should be plain JSON, without lone surrogates or too deep nesting"
-_NOT_FINITE = "the arguments: should hold no NaN and no Infinity"
+_NOT_FINITE = "the arguments: should have neither NaN nor Infinity"
 
 
-_FREEFORM = "input"  # the argument of every freeform tool, as the stream's custom calls have it
+# The argument of every freeform tool, whatever its function's parameter is called: so the stream's custom calls have
+# it.
+_FREEFORM = "input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedBinder:
-    """The arguments of a typed function or of a model, and how the function is called with them."""
+    """Binds the arguments of a typed function or of a model."""
 
     schema: dict[str, Any]
     """JSON Schema 2020-12 of the arguments: an object of plain JSON, closed unless a model says otherwise. Do not
@@ -78,7 +72,7 @@ class TypedBinder:
         coerce: Coerce,
         freeform: bool,
     ) -> TypedBinder:
-        """Reads a function, in about half a millisecond: do it once, at definition.
+        """Reads a function, once, at its definition.
 
         Args:
             function: the function that the tool runs; see `callables.as_function`.
@@ -89,9 +83,10 @@ class TypedBinder:
             freeform: the function takes one text.
 
         Raises:
-            ToolDefinitionError: a parameter has no hint, or a type that no schema can be made of; or a freeform
-                function takes something else than one text.
+            ToolDefinitionError: a parameter has no hint, or a type without a schema; or a freeform function takes
+                something else than one text.
         """
+        # Half a millisecond of work, which each call would pay otherwise.
         parameters = parameters_of(function, tool, require_hints=require_hints)
         placement = Placement.of(function, parameters, tool)
         known = {parameter.name for parameter in parameters} | placement.reserved
@@ -114,7 +109,7 @@ class TypedBinder:
         parameter = placement.only(tool, "its function takes the model, in one parameter")
         is_model = inspect.isclass(model) and issubclass(model, BaseModel)
         if not (is_model or is_typeddict(model) or is_dataclass(model)):
-            raise refuse(tool, "the model must be a pydantic BaseModel, a dataclass or a TypedDict")
+            raise refuse(tool, "model: expected a pydantic BaseModel, a dataclass or a TypedDict")
         compiled = _compiled(model, tool)
         typed = TypedArguments.of(tool, compiled, coerce)
         return cls(schema=compiled.schema, typed=typed, placement=placement, model=parameter.name)
@@ -137,14 +132,14 @@ class TypedBinder:
             return {self.text: values[_FREEFORM]}, coercions
         placement = self.placement
         if placement.var_keyword is not None and (clashing := placement.clashes(values[placement.var_keyword])):
-            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {TAKEN}" for name in clashing])
+            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {RESERVED}" for name in clashing])
         return values, coercions
 
     def _refuse_unknown(self, arguments: Mapping[str, Any]) -> None:
-        takes = self.typed.takes
-        extra = [key for key in arguments if key not in takes]
+        names = self.typed.names
+        extra = [key for key in arguments if key not in names]
         if extra and self.schema["additionalProperties"] is False:
-            raise refusal(self.typed.tool, listed(unknown(extra, takes)))
+            raise refusal(self.typed.tool, listed(unknown(extra, names)))
 
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
@@ -154,7 +149,7 @@ class TypedBinder:
 
     def drift(self) -> list[str]:
         """Returns a line for each parameter that only the docstring has; the schema was made of the types."""
-        return [f"{name}: is described in the docstring, and no parameter of the function" for name in self.stray]
+        return [f"{name}: is described in the docstring, and not a parameter of the function" for name in self.stray]
 
 
 def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) -> tuple[CompiledParameters, str]:
@@ -163,14 +158,15 @@ def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) 
     argument = Parameter(_FREEFORM, Parameter.KEYWORD_ONLY, annotation=parameter.annotation)
     described = {_FREEFORM: descriptions[parameter.name]} if parameter.name in descriptions else {}
     compiled = compile_parameters([argument], tool, described)
-    takes = compiled.schema["properties"].get(_FREEFORM, {})
-    if takes.get("type") != "string" or "format" in takes:
+    accepted = compiled.schema["properties"].get(_FREEFORM, {})
+    if accepted.get("type") != "string" or "format" in accepted:
         raise refuse(tool, "a freeform tool takes its text as a str", parameter.name)
     return compiled, parameter.name
 
 
 def docstring_of(model: Any) -> Docstring:
-    """Reads a model's own docstring; the one that a dataclass makes up says nothing."""
+    """Reads a model's own docstring."""
+    # A dataclass without one makes up its signature, `Point(x: int, y: int)`.
     text = inspect.cleandoc(model.__dict__.get("__doc__") or "")
     return parse_docstring("" if text.startswith(f"{model.__name__}(") else text)
 
@@ -186,7 +182,7 @@ def _compiled(model: Any, tool: str) -> CompiledParameters:
     definitions = schema.get("$defs", {})
     root = dict(definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"), schema))
     if root.get("type") != "object":
-        raise refuse(tool, "the model must be an object with fields; this is none in JSON")
+        raise refuse(tool, "model: expected an object with fields, got another JSON type")
     for key in ("title", "description", "$defs"):  # the tool has a name and a text of its own
         root.pop(key, None)
     root = {"type": "object", "properties": {}, "additionalProperties": False, **root}
@@ -205,7 +201,7 @@ def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
     """Returns arguments as JSON text.
 
     Raises:
-        InvalidArguments: they are no object of plain JSON values.
+        InvalidArguments: they are not an object of plain JSON values.
     """
     if type(arguments) is not dict:
         if not isinstance(arguments, Mapping):
@@ -218,25 +214,25 @@ def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
 
 
 def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
-    """Returns the arguments that a JSON text says.
+    """Returns the arguments in a JSON text.
 
     Raises:
-        InvalidArguments: it is none, or nested too deep to be read.
+        InvalidArguments: it is not JSON, or nested too deep to be read.
     """
     try:
         arguments: dict[str, Any] = from_json(data)
-    except ValueError:  # its text may quote what came
+    except ValueError:  # its text may quote the input
         raise checks.refusal(tool, [_NO_JSON]) from None
     return arguments
 
 
 def refuse_not_finite(tool: str, text: bytes) -> None:
-    """Refuses the NaN and the Infinity that Python's floats may be and JSON has no word for. Ask for it where one of
-    the words is in the text: perhaps it is inside a string, which parsing tells.
+    """Refuses NaN and Infinity, which Python's floats may be and JSON does not have.
 
     Raises:
-        InvalidArguments: there is one.
+        InvalidArguments: the text has one.
     """
+    # Callers look for the words first, which may also stand inside a string: only parsing shows that.
     try:
         from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -247,13 +243,17 @@ def refuse_not_finite(tool: str, text: bytes) -> None:
 class TypedArguments:
     """Validates a tool's arguments by pydantic, with a policy of coercion."""
 
+    # Whatever the policy, the value is that of pydantic's lax validation. A strict success is the lax value, too,
+    # unless the types leave a choice: of a union's models lax validation takes the one with the most fields, which may
+    # be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
+
     tool: str
     """The tool's name, for errors."""
     validator: SchemaValidator
     coerce: Coerce
     chooses: bool
     """Strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`."""
-    takes: tuple[str, ...]
+    names: tuple[str, ...]
     """The names of the arguments, for the line about one that the tool does not have."""
     schema: dict[str, Any]
     """JSON Schema of the arguments."""
@@ -270,7 +270,7 @@ class TypedArguments:
             validator=compiled.validator,
             coerce=coerce,
             chooses=compiled.chooses,
-            takes=tuple(compiled.schema["properties"]),
+            names=tuple(compiled.schema["properties"]),
             schema=compiled.schema,
             weigher=compiled.weigher,
             light_chars=compiled.weigher.light_chars,
@@ -281,19 +281,19 @@ class TypedArguments:
     ) -> tuple[Any, tuple[str, ...]]:
         """Returns the typed value of the arguments, and the coercions that were needed.
 
-        They are validated as the JSON that they are, so that a string is a date where one is wanted, and values of no
-        declared type are copies: a tool that changes them does not change the record of the call.
-
         Raises:
             InvalidArguments: they do not fit the schema.
             TakesLong: it was to be quick, and is not.
         """
+        # As JSON, in which a string is a date where one is wanted, and values of no declared type are copies: a tool
+        # that changes them does not change the record of the call. The call's own text saves writing them again.
         data = as_json(self.tool, arguments) if text is None else text
         if len(data) > self.light_chars:
             self._weigh(arguments, len(data), quick)
         value: Any
         coercions: tuple[str, ...] = ()
         try:
+            # Strictly first: that shows for the same price whether anything has to be coerced.
             value = self.validator.validate_json(data, strict=True)
         except ValidationError as error:
             if self.coerce == "strict":
@@ -309,7 +309,8 @@ class TypedArguments:
         return value, coercions
 
     def _weigh(self, arguments: Mapping[str, Any], chars: int, quick: bool) -> None:
-        """Refuses what pydantic, which nobody can stop, would work on for too long."""
+        """Refuses arguments on which pydantic would work for too long."""
+        # Nobody can stop pydantic, and no other thread runs while it works.
         if quick and chars > LARGE_CHARS:
             raise TakesLong
         try:
@@ -321,11 +322,11 @@ class TypedArguments:
             raise checks.refusal(self.tool, [line]) from None
 
     def _coerced(self, data: str | bytes, strict: ValidationError) -> tuple[Any, tuple[str, ...]]:
-        """Validates by lax rules; if that fails, too, with strings decoded where an array or object belongs, which
-        models send."""
+        """Validates by lax rules; if that fails, too, with strings decoded where an array or object belongs."""
         try:
             value = self._run(data)
         except ValidationError as error:
+            # Models write the JSON text of an object in its place: `"filters": "{\\"colour\\": \\"red\\"}"`.
             arguments = from_text(self.tool, data)
             decoded = () if self._is_long(error) else checks.decode_strings(error, arguments)
             if not decoded:
@@ -355,6 +356,7 @@ class TypedArguments:
             value = self._run(data)
         except ValidationError as error:
             raise self._misfit(error, from_text(self.tool, data)) from None
+        # Validated once more, since a type may compare as unequal even to itself.
         differs = not _same(value, strict) and _same(value, self._run(data))
         return value, (BY_LAX_RULES,) if differs else ()
 
@@ -367,20 +369,20 @@ class TypedArguments:
             raise self._crashed(error) from error
 
     def _crashed(self, error: Exception) -> InvalidArguments:
-        """Returns the error for a validator of the user's that failed, other than by refusing."""
+        """Returns the error for a validator of the user's that raised anything but a refusal."""
         return checks.refusal(self.tool, [f"the arguments: the tool's own check raised {type(error).__name__}"])
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
-        # Raised `from None`: pydantic's own error quotes what came.
+        # Raised `from None`: pydantic's own error quotes the input.
         if self._is_long(error):
             lines = self._first_lines(arguments) or [f"the arguments: have {error.error_count()} mistakes"]
         else:
-            lines = checks.describe(error, arguments, takes=self.takes)
+            lines = checks.describe(error, arguments, names=self.names)
         return checks.refusal(self.tool, lines)
 
     def _first_lines(self, arguments: dict[str, Any]) -> list[str]:
-        """Tells what is wrong, by the JSON Schema: that stops at the first problems, where pydantic makes words of all.
-        Empty if the schema is larger than ours may be, or finds nothing wrong."""
+        """Returns a line for each of the first problems, found by the JSON Schema; none if that finds nothing."""
+        # Our validator stops at the first ones, where pydantic makes words of all.
         from ..limits import Limits
 
         try:
@@ -391,8 +393,8 @@ class TypedArguments:
         return checks.listed(lines)
 
     def _is_long(self, error: ValidationError) -> bool:
-        """Returns whether pydantic would take long to make words of all errors: it does so at once, and those of an
-        enum name each option."""
+        """Returns whether pydantic would take long to make words of all errors."""
+        # It makes them at once, and those of an enum name each option.
         count = error.error_count()
         if count <= FEW_ERRORS:
             return False
@@ -400,7 +402,7 @@ class TypedArguments:
 
 
 def _same(one: object, other: object) -> bool:
-    """Returns whether two validated values are equal; also if their own comparison fails, which says nothing."""
+    """Returns whether two validated values are equal, or their own comparison fails, which proves nothing."""
     try:
         return bool(one == other)
     except Exception:  # code of the user's

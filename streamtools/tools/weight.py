@@ -1,19 +1,7 @@
-"""Tells how much work pydantic would make of arguments, before it begins.
+"""Weighs the work that pydantic would make of arguments, before it begins.
 
-Nobody can stop pydantic, and no other thread runs while it validates. Mostly its work is linear in the text and fast.
-Three things are not:
-
-- A union is tried alternative by alternative, each to its end. One that holds itself doubles the work with each level:
-  100 bytes can take seconds.
-- What does not fit costs twenty times as much as what fits.
-- Values whose hashes are equal make a set or a dict quadratic. Python's hashes of integers beyond 2**61, and of what is
-  made of numbers (tuples, UUIDs), are known, so that a peer can choose such values; those of texts are not.
-
-So the arguments are gone through beside the core schema first, each part once for each schema that stands before it,
-and the work is added up. A unit is 0.1 µs.
-
-https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
-https://docs.pydantic.dev/latest/concepts/unions/#smart-mode
+Input: pydantic's core schema, and plain JSON. Output: units of work, each 0.1 µs, or `TooHeavy`. The arguments are gone
+through beside the core schema, each part once for each schema that stands before it, and the work is added up.
 """
 
 from __future__ import annotations
@@ -27,7 +15,17 @@ from .binder import LARGE_CHARS
 
 __all__ = ["NO_SCHEMAS", "TooHeavy", "Weigher", "choices_of", "nodes_of"]
 
-_TRY = 10  # an alternative of a union, and 2 more for each level above it: errors carry their path
+# Nobody can stop pydantic, and no other thread runs while it validates. Mostly its work is linear in the text and fast.
+# Three things are not:
+#
+# - A union is tried alternative by alternative, each to its end. One that contains itself doubles the work with each
+#   level: 100 bytes can take seconds.
+# - What does not fit costs twenty times as much as what fits. - Values whose hashes are equal make a set or a dict
+# quadratic. Python's hashes of integers beyond 2**61, and of values
+#   made of numbers (tuples, UUIDs), are known, so that a peer can choose such values; those of texts are not.
+#   https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
+
+_TRY = 10  # an alternative of a union, and 2 more for each level above it: errors have their path
 _ERROR = 5
 _OBJECT = 5
 _ONE = 1
@@ -74,14 +72,15 @@ class Weigher:
         self._definitions = {node["ref"]: node for node in nodes if "ref" in node}
         has_fan = any(node.get("type") in _FANNING for node in nodes)
         fan = fan_of(core, self._definitions) if has_fan else 1
+        # Most tools have neither unions nor sets, and an ordinary call pays nothing.
         self.light_chars = LARGE_CHARS // fan if fan else 0
-        """A text that is no longer cannot be too much work, and need not be weighed."""
+        """The most characters that cannot be too much work, and need not be weighed."""
 
     def weigh(self, arguments: Mapping[str, Any], most: int) -> int:
         """Returns the units of work for one validation; at the worst it takes as long as that itself.
 
         Raises:
-            TooHeavy: they are more than `most`, or the arguments are nested deeper than can be followed from here.
+            TooHeavy: they are more than `most`, or the arguments are nested deeper than Python's recursion.
         """
         weighing = _Weighing(self._definitions, most)
         try:
@@ -92,12 +91,12 @@ class Weigher:
 
 
 class _Weighing:
-    """The weighing of one value."""
+    """Weighs one value, part by part."""
 
     def __init__(self, definitions: Mapping[str, Core], most: int) -> None:
         self._definitions = definitions
         self._known: dict[tuple[int, int], int] = {}  # the weight of a value by a schema, both by their ids
-        self._kept: list[Any] = []  # values of whose ids some are known
+        self._kept: list[Any] = []  # values whose ids are among these: no other value may get such an id
         self.left = most
         self._alternatives = 0  # that are open
 
@@ -111,10 +110,11 @@ class _Weighing:
         types, container = _CONTAINERS.get(kind) or (_ANY, _EITHER.get(kind, _Weighing._unknown))
         if not isinstance(value, types):
             container = _Weighing._misfit
-        if not self._alternatives:  # it comes by once
+        if not self._alternatives:  # then each value is looked at once
             self._spend(_OBJECT)
             container(self, core, value, depth + 1)
             return
+        # Weighed once for each schema, and charged each time: else weighing would double with each level, too.
         key = id(core), id(value)
         known = self._known.get(key)
         if known is None:
@@ -130,7 +130,7 @@ class _Weighing:
         if self.left < 0:
             raise TooHeavy
 
-    # -- what stands at one place --
+    # -- the value at one place --
 
     def _leaf(self, core: Core, value: Any, depth: int) -> None:
         kind = core["type"]
@@ -145,8 +145,8 @@ class _Weighing:
         self._spend(_ERROR)
 
     def _unknown(self, core: Core, value: Any, depth: int) -> None:
-        """Weighs a container for a type that is not known here: it may look at all parts of the value by each schema
-        that it holds; one without schemas takes no container."""
+        """Weighs a container for a type that this module does not know."""
+        # Such a type may look at all parts of the value by each schema inside it; one without any is simple.
         held = schemas_in(core)
         if not held and core["type"] != "any":
             self._spend(_ERROR)
@@ -242,6 +242,7 @@ class _Weighing:
         kinds = self._kinds(core)
         if kinds <= _SAFE:
             return
+        # Integers below Python's prime are hashed as themselves, so only larger ones can be chosen to be alike.
         if kinds <= _SAFE | {"int"}:
             alike = sum(map(_may_collide, items))
             self._spend(alike * alike // _HASHED_PAIRS)
@@ -271,7 +272,7 @@ _CONTAINERS: Mapping[str, tuple[tuple[type, ...], Callable[[_Weighing, Core, Any
     "tuple": ((list,), _Weighing._tuple),
     "dict": ((dict,), _Weighing._dict),
 }
-"""The JSON that containers are made of, and how it is weighed."""
+"""The JSON of each container, and the method that weighs it."""
 
 _EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "union": _Weighing._union,
@@ -279,19 +280,17 @@ _EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "chain": _Weighing._chain,
     "json": _Weighing._json,
 }
-"""Types of simple values and of containers, and how they are weighed."""
+"""Types of simple values and of containers alike, with the method that weighs each."""
 
 
 # -- pydantic's core schemas -----------------------------------------------------------------------------------------
 
-# Reads pydantic's core schemas: their parts, and the number of ways through them.
-#
 # https://docs.pydantic.dev/latest/api/pydantic_core_schema/
 
 Core: TypeAlias = Mapping[str, Any]
 
 NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "members", "config", "cls", "function"})
-"""Keys of a core schema under which no other one stands."""
+"""Keys of a core schema without another one below them."""
 
 FAN_OF_A_SET = 4
 """A set's items, compared with each other, count as if so many alternatives were tried for each."""
@@ -304,7 +303,7 @@ _INNER: Mapping[str, str] = {
     "lax-or-strict": "lax_schema",
     "call": "arguments_schema",
 }
-"""Schemas that hand the same value on to another one."""
+"""Schemas that pass the same value on to another one."""
 
 
 def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
@@ -323,7 +322,7 @@ def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
 
 
 def judging(core: Core, definitions: Mapping[str, Core]) -> Core:
-    """Returns the schema that judges, behind those that hand the value on."""
+    """Returns the schema that judges, behind those that pass the value on."""
     while True:
         kind = core["type"]
         if kind == "definition-ref":
@@ -359,7 +358,7 @@ def choices_of(core: Core) -> list[Core]:
 
 
 def schemas_in(core: Core) -> list[Core]:
-    """Returns the schemas that a schema holds, those of its fields and the like among them; none within those."""
+    """Returns the schemas directly inside a schema, those of its fields and the like among them."""
     found: list[Core] = []
     waiting: list[Any] = [value for key, value in core.items() if key not in NO_SCHEMAS]
     while waiting:
@@ -375,7 +374,7 @@ def schemas_in(core: Core) -> list[Core]:
 
 
 def fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
-    """Yields the fields of an object, each with the names that it may come under and its schema."""
+    """Yields the fields of an object, each with its possible names and its schema."""
     if "arguments_schema" in core:
         for argument in core["arguments_schema"]:
             yield (argument["name"], *_aliases(argument.get("alias"))), argument["schema"]
@@ -398,14 +397,13 @@ def _aliases(alias: Any) -> tuple[str, ...]:
 
 
 def fan_of(core: Core, definitions: Mapping[str, Core]) -> int:
-    """Returns the most alternatives that may be tried for any place of a value; 0 if a union holds itself, so that
-    there is no bound."""
+    """Returns the most alternatives that may be tried for any place of a value; 0 for no bound."""
     known: dict[int, int] = {}
 
     def of(node: Any) -> int:
         fan = known.get(id(node))
         if fan is None:
-            known[id(node)] = 1  # for what holds itself
+            known[id(node)] = 1  # for a schema that contains itself
             fans = [of(part) for part in _parts(node, definitions)]
             fan = known[id(node)] = sum(fans) if _type(node) == "union" else max(fans, default=1)
             if _type(node) in ("set", "frozenset"):
@@ -417,13 +415,14 @@ def fan_of(core: Core, definitions: Mapping[str, Core]) -> int:
     except RecursionError:
         return 0
     unions = [node for node in _reached(core, definitions) if _type(node) == "union"]
+    # A union that contains itself multiplies its alternatives with each level of the value: no bound.
     if any(node is union for union in unions for part in choices_of(union) for node in _reached(part, definitions)):
         return 0
     return fan
 
 
 def _reached(core: Any, definitions: Mapping[str, Core]) -> Iterator[Any]:
-    """Yields all that a schema holds or refers to, itself included, each once; without recursion."""
+    """Yields a schema and all inside it or referred to by it, each once; without recursion."""
     waiting, seen = [core], {id(core)}
     while waiting:
         node = waiting.pop()

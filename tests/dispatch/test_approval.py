@@ -250,7 +250,7 @@ async def _later(_: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("predicate", ["yes", 1, None, _later])
 def test_what_is_no_predicate_is_refused_where_the_tool_is_made(predicate: Any) -> None:
-    with pytest.raises(ToolDefinitionError, match=r"pay.*needs_approval must be True, False, or a plain function"):
+    with pytest.raises(ToolDefinitionError, match=r"pay.*needs_approval: expected True, False, or a plain function"):
         tool(needs_approval=predicate)(pay.fn)
 
 

@@ -465,9 +465,9 @@ def test_what_is_no_middleware_is_refused_with_what_to_write(given: Any) -> None
 
 
 def test_a_tools_middleware_is_checked_where_it_is_defined() -> None:
-    with pytest.raises(Exception, match="around must be an async function"):
+    with pytest.raises(Exception, match="around: expected an async function"):
         tool(lambda: None, name="x", around=lambda call, run: None)  # type: ignore[arg-type,return-value]
-    with pytest.raises(Exception, match="around must be an async function"):
+    with pytest.raises(Exception, match="around: expected an async function"):
 
         @tool(around=5)  # type: ignore[arg-type]
         def act() -> None:

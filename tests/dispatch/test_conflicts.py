@@ -306,14 +306,17 @@ def test_what_is_no_pool_is_refused(given: Any) -> None:
 
 
 REFUSED: list[tuple[Mapping[str, Any], str]] = [
-    ({"max_concurrency": 0}, "max_concurrency must be an integer of 1 or more, or None, not 0"),
-    ({"max_concurrency": True}, "max_concurrency must be"),
-    ({"exclusive": 1}, "exclusive must be True or False, not 1"),
-    ({"conflict_key": "nothing"}, "conflict_key='nothing' is none of its arguments: n"),
-    ({"conflict_key": 3}, "conflict_key must be an argument's name, or a plain function"),
-    ({"retries": -1}, "retries must be an integer of 0 or more, not -1"),
+    ({"max_concurrency": 0}, "max_concurrency: expected an integer of 1 or more, or None, got 0"),
+    ({"max_concurrency": True}, "max_concurrency: expected"),
+    ({"exclusive": 1}, "exclusive: expected True or False, got 1"),
+    ({"conflict_key": "nothing"}, "conflict_key: expected one of its arguments (n), got 'nothing'"),
+    ({"conflict_key": 3}, "conflict_key: expected an argument's name, or a plain function"),
+    ({"retries": -1}, "retries: expected an integer of 0 or more, got -1"),
     ({"retries": 1}, "retries would run a 'once' tool twice; say effect='idempotent'"),
-    ({"retries": 1, "effect": "pure", "retry_delay_s": 0}, "retry_delay_s must be a number of seconds greater than 0"),
+    (
+        {"retries": 1, "effect": "pure", "retry_delay_s": 0},
+        "retry_delay_s: expected a number of seconds greater than 0",
+    ),
 ]
 
 

@@ -139,7 +139,7 @@ def test_a_tool_name_that_a_target_does_not_take_is_changed_and_known(target: st
         return
     assert exported.name == "system_ping_221bc4"
     assert list(Toolset([exported])) == [exported.name]
-    with pytest.raises(ExportError, match=rf"'system\.ping': {target} does not take this name; pass tool\(..., name"):
+    with pytest.raises(ExportError, match=rf"'system\.ping': {target} does not accept this name; pass tool\(..., name"):
         dotted.to(target)
 
 
@@ -210,7 +210,7 @@ def test_a_freeform_tool_has_openais_own_shape_and_is_a_function_elsewhere() -> 
     elsewhere = export(held, ANTHROPIC)
     assert list(elsewhere.payload["input_schema"]["properties"]) == ["input"]
     assert elsewhere.payload["description"] == "Shout.\n\nThe input must match this regex grammar:\n[a-z]+"
-    assert elsewhere.losses == ("grammar: told in the description only",)
+    assert elsewhere.losses == ("grammar: in the description only",)
 
 
 def test_mcp_tells_title_result_and_hints() -> None:

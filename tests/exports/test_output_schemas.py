@@ -89,13 +89,13 @@ def test_what_a_dialect_would_say_in_another_form_is_not_told() -> None:
     """Nothing turns a tool's result into the list of entries that stands for a map there."""
     one = export(declaring(dict[str, int]), OPENAPI)
     assert "response" not in one.payload
-    assert one.losses == (f"output_schema: not told; {OPENAPI} would say it in another form than the result has",)
+    assert one.losses == (f"output_schema: left out; for {OPENAPI} it would have another form than the result",)
 
 
 def test_what_a_dialect_cannot_say_at_all_is_not_told() -> None:
     one = export(declaring({"type": "object", "properties": {"a": False}, "required": ["a"]}), GEMINI)
     assert "responseJsonSchema" not in one.payload
-    assert one.losses[0].startswith("output_schema: not told; ")
+    assert one.losses[0].startswith("output_schema: left out; ")
 
 
 def test_an_entry_that_the_provider_defines_tells_no_results() -> None:
@@ -106,12 +106,12 @@ def test_an_entry_that_the_provider_defines_tells_no_results() -> None:
 
 def test_what_declares_nothing_is_refused() -> None:
     for declared in ("Parcel", object(), False):
-        with pytest.raises(ToolDefinitionError, match="output_schema must be a JSON Schema, a type that has one, or"):
+        with pytest.raises(ToolDefinitionError, match="output_schema: expected a JSON Schema, a type that has one, or"):
             declaring(declared)
 
 
 def test_an_annotation_without_a_schema_is_refused_where_it_was_asked_for() -> None:
-    with pytest.raises(ToolDefinitionError, match="output_schema=True, and its return annotation is none"):
+    with pytest.raises(ToolDefinitionError, match="no schema can be made of its return annotation"):
 
         @tool(output_schema=True)
         def f() -> None:

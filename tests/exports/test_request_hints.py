@@ -112,7 +112,7 @@ def test_a_hint_has_one_of_the_values_that_it_may_have(hints: dict[str, Any], me
 
 
 def test_an_example_that_the_tool_would_refuse_is_refused_where_the_tool_is_made() -> None:
-    with pytest.raises(ToolDefinitionError, match=r"hints\.examples\[1\] is no call that it takes: .*city"):
+    with pytest.raises(ToolDefinitionError, match=r"hints\.examples\[1\]: expected arguments that fit, got: .*city"):
         tool(look.fn, name="look", hints=RequestHints(examples=({"city": "Oslo"}, {"town": "Oslo"})))
-    with pytest.raises(ToolDefinitionError, match="hints must be a RequestHints"):
+    with pytest.raises(ToolDefinitionError, match="hints: expected a RequestHints"):
         tool(look.fn, name="look", hints={"cache": "5m"})  # type: ignore[call-overload]

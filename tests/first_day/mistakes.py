@@ -418,7 +418,7 @@ TOOLS = [
     Mistake(
         "an async gate", "tool(needs_approval=ask)(plain)", "ToolDefinitionError", "a plain function of the arguments"
     ),
-    Mistake("a key of no argument", "tool(conflict_key='path')(plain)", "ToolDefinitionError", "its arguments: city"),
+    Mistake("a key of no argument", "tool(conflict_key='path')(plain)", "ToolDefinitionError", "its arguments (city)"),
     Mistake("options for a tool", "tool(effect='pure')(pay)", "ToolDefinitionError", "pass tool.fn"),
     Mistake(
         "a method without its object",
@@ -458,17 +458,20 @@ TOOLS = [
         "arguments that do not fit",
         "(await called(get_weather, {'town': 'Rome'})).unwrap()",
         "InvalidArguments",
-        "town: is no argument of this tool, which takes city",
+        "town: is not an argument of this tool, which takes city",
     ),
     Mistake(
         "arguments of no JSON", "(await called(get_weather, 'Rome')).unwrap()", "InvalidArguments", "no valid JSON"
     ),
-    Mistake("a schema as a text", "Tool.from_schema(plain, '{}', owner='me')", "SchemaError", "a JSON object, not str"),
     Mistake(
-        "a schema of a text", "Tool.from_schema(plain, {'type': 'string'})", "SchemaError", "arguments are an object"
+        "a schema as a text",
+        "Tool.from_schema(plain, '{}', owner='me')",
+        "SchemaError",
+        "expected a JSON object, got str",
     ),
+    Mistake("a schema of a text", "Tool.from_schema(plain, {'type': 'string'})", "SchemaError", "which arguments are"),
     Mistake(
-        "a model that is none", "Tool.from_model(int, plain)", "ToolDefinitionError", "must be a pydantic BaseModel"
+        "a model that is none", "Tool.from_model(int, plain)", "ToolDefinitionError", "expected a pydantic BaseModel"
     ),
 ]
 

@@ -236,7 +236,7 @@ async def test_the_caller_says_the_effect_for_all_or_for_each() -> None:
 
 @pytest.mark.parametrize("options", [{"effect": "pur"}, {"effect": lambda _: None}, {"call_timeout": 0}])
 async def test_what_the_caller_got_wrong_is_raised(options: Any) -> None:
-    with pytest.raises(ToolDefinitionError, match=r"tool 'f': (effect|timeout) must be"):
+    with pytest.raises(ToolDefinitionError, match=r"tool 'f': (effect|timeout): expected"):
         await fetched(listed("f"), **options)
 
 

@@ -306,7 +306,7 @@ def test_other_targets_and_exported_tools_and_functions_go_in_as_they_are() -> N
 
 def test_a_tool_that_the_target_knows_under_another_name_has_to_be_passed_as_exported() -> None:
     odd = replace(search_web, name="web.search")
-    with pytest.raises(ExportError, match=r"'web.search'.*does not take this name"):
+    with pytest.raises(ExportError, match=r"'web.search'.*does not accept this name"):
         NativeToolAdapter().format_request([odd], MESSAGES)
     exported = export(odd, "openai.chat_completions")
     assert NativeToolAdapter().format_request([exported], MESSAGES)["tools"][0]["function"]["name"] == exported.name

@@ -69,7 +69,10 @@ WRONG: list[tuple[Payload | None, str]] = [
         "ArgValidationError: query\n  Input should be a valid string\nlimit\n  Input should be a valid integer",
     ),
     ({"tool": "act", "arguments": {"kind": "c"}}, "ArgValidationError: kind\n  Input should be 'a' or 'b'"),
-    ({"tool": "act", "arguments": {"kind": "a", "ctx": 1}}, "ArgValidationError: ctx\n  Is no argument of this tool"),
+    (
+        {"tool": "act", "arguments": {"kind": "a", "ctx": 1}},
+        "ArgValidationError: ctx\n  Is not an argument of this tool",
+    ),
     ({"tool": "search", "arguments": "{"}, "ArgValidationError: arguments\n  Input should be a valid JSON object"),
     ({"tool": "search", "arguments": [1]}, "ArgValidationError: arguments\n  Input should be a valid JSON object"),
     ({"tool": "rm", "arguments": {}}, "unknown tool 'rm'; available tools: act, search"),

@@ -296,7 +296,7 @@ def take_anything() -> Tool[..., Any]:
     def take(arguments: dict[str, Any]) -> str:
         return "taken"
 
-    return Tool.from_schema(take, {"type": "object"}, name="take", description="", takes="mapping")
+    return Tool.from_schema(take, {"type": "object"}, name="take", description="", pass_as="mapping")
 
 
 async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_goes_on() -> None:

@@ -123,7 +123,7 @@ def test_any_schema_judges_any_arguments_within_bounds(schema: Any, held: Any, v
     tracemalloc.start()
     before = time.process_time()
     try:
-        made = Tool.from_schema(take, document, name="take", description="", takes="mapping", coerce=coerce)
+        made = Tool.from_schema(take, document, name="take", description="", pass_as="mapping", coerce=coerce)
         made.validate(json.loads(text), text=text)
     except (SchemaError, InvalidArguments) as refused:
         said = str(refused)

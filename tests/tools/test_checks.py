@@ -123,9 +123,9 @@ async def test_false_refuses_and_an_async_check_lets_nothing_pass() -> None:
 
     wrapped = tool(between, check=lambda arguments: later(arguments))
     assert (await run_alone(wrapped, {"start": 1, "end": 3})).outcome == "invalid"
-    with pytest.raises(ToolDefinitionError, match="check must be a plain function"):
+    with pytest.raises(ToolDefinitionError, match="check: expected a plain function"):
         tool(between, check=later)
-    with pytest.raises(ToolDefinitionError, match="validator must have a name"):
+    with pytest.raises(ToolDefinitionError, match="validator: expected an object with a name"):
         tool(between, validator=len)  # type: ignore[arg-type]
 
 

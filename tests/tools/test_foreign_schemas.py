@@ -169,7 +169,7 @@ def deep(levels: int) -> dict[str, Any]:
         ({"const": math.inf}, "no finite number"),
         ({"enum": [{1, 2}]}, "plain JSON"),
         ({"properties": MappingProxyType({})}, "plain JSON"),
-        ("object", "a JSON object, not str"),
+        ("object", "expected a JSON object, got str"),
         (deep(100_000), "max_schema_depth"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_mapping_of_any_kind_serves_as_a_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "says"), [({"const": object()}, "is plain JSON"), (deep(100_000), "nested too deep to be written")]
+    ("schema", "says"), [({"const": object()}, "of plain JSON"), (deep(100_000), "nested too deep to be written")]
 )
 def test_what_is_shown_is_plain_json_even_if_nobody_enforces_it(schema: Any, says: str) -> None:
     with pytest.raises(SchemaError, match=says):
@@ -247,7 +247,7 @@ def test_what_was_decoded_is_judged() -> None:
 
 def test_a_text_of_the_wrong_shape_stays_among_others_that_fit() -> None:
     schema = {"properties": {"a": {"type": "array"}, "b": {"type": "array"}}}
-    made = Tool.from_schema(whole, schema, takes="mapping")
+    made = Tool.from_schema(whole, schema, pass_as="mapping")
     (found,) = problems(made, {"a": "[1]", "b": '{"x": 1}'})
     assert found.startswith("b: ")
 
@@ -277,7 +277,7 @@ def test_arguments_come_out_as_they_went_in_but_for_what_is_recorded(arguments: 
 
 def test_all_arguments_may_go_into_one_dict() -> None:
     made = Tool.from_schema(
-        whole, SCHEMA, takes="mapping", effect="pure", description="", schema_source="protocol_fetch"
+        whole, SCHEMA, pass_as="mapping", effect="pure", description="", schema_source="protocol_fetch"
     )
     seen = observed(made, '{"title": "x", "ctx": "stolen", "arguments": 1}')
     assert seen.value == {"title": "x", "ctx": "stolen", "arguments": 1, "by": "c1"}
@@ -320,7 +320,7 @@ def test_what_the_schema_lets_pass_and_the_function_cannot_take_is_refused_befor
     made = Tool.from_schema(plain, {"type": "object"})
     assert problems(made, {"title": "x", "colour": "red"}) == (
         "size: is required but missing",
-        "colour: is no argument of this tool, which takes title, size",
+        "colour: is not an argument of this tool, which takes title, size",
     )
 
 
@@ -340,18 +340,18 @@ def rest(*title: str) -> None:
     ("function", "options", "says"),
     [
         (no_docstring, {}, "has no docstring"),
-        (two_dicts, {"takes": "mapping"}, "in its one parameter; this has: a, b"),
-        (rest, {"takes": "mapping"}, "in its one parameter; this has: title"),
+        (two_dicts, {"pass_as": "mapping"}, "in its one parameter; this has: a, b"),
+        (rest, {"pass_as": "mapping"}, "in its one parameter; this has: title"),
         (rest, {}, r"\*args cannot take them"),
-        (create_ticket, {"takes": "both"}, "takes must be"),
-        (create_ticket, {"schema_source": "guessed"}, "schema_source must be"),
-        (create_ticket, {"effect": "never"}, "effect must be"),
-        (create_ticket, {"timeout": 0}, "timeout must be"),
+        (create_ticket, {"pass_as": "both"}, "pass_as: expected"),
+        (create_ticket, {"schema_source": "guessed"}, "schema_source: expected"),
+        (create_ticket, {"effect": "never"}, "effect: expected"),
+        (create_ticket, {"timeout": 0}, "timeout: expected"),
         (create_ticket, {"name": "no name"}, "a name is 1 to 64"),
         (create_ticket, {"schema": None}, "pass check="),
-        (create_ticket, {"check": anyio.sleep}, "check must be a plain function"),
-        (create_ticket, {"check": "title"}, "check must be a plain function"),
-        (create_ticket, {"validator": len}, "validator must have a name"),
+        (create_ticket, {"check": anyio.sleep}, "check: expected a plain function"),
+        (create_ticket, {"check": "title"}, "check: expected a plain function"),
+        (create_ticket, {"validator": len}, "validator: expected an object with a name"),
     ],
 )
 def test_what_cannot_be_a_tool_is_refused(function: Callable[..., Any], options: dict[str, Any], says: str) -> None:
@@ -483,7 +483,7 @@ def changed(**properties: Any) -> dict[str, Any]:
         (MATCHING, []),
         ({"type": "object"}, []),
         (changed(title=None), ["title: is a parameter of the function, and missing in the schema"]),
-        (changed(more={}), ["more: is in the schema, and no parameter of the function"]),
+        (changed(more={}), ["more: is in the schema, and not a parameter of the function"]),
         ({**MATCHING, "required": ["title"]}, ["priority: is required by the function, and optional in the schema"]),
         (
             {**MATCHING, "required": ["title", "priority", "ratio"]},
@@ -502,7 +502,7 @@ def test_check_tells_where_the_schema_has_drifted_from_the_function(schema: dict
 
 def test_check_tells_what_of_a_schema_is_not_enforced() -> None:
     schema = {"properties": {"title": {"type": "string", "pattern": "(?<=a)b"}}}
-    for made in (Tool.from_schema(create_ticket, schema), Tool.from_schema(whole, schema, takes="mapping")):
+    for made in (Tool.from_schema(create_ticket, schema), Tool.from_schema(whole, schema, pass_as="mapping")):
         assert made.validate({"title": "x"}).by_name == {"title": "x"}
         assert made.check()[-1].startswith("#/properties/title/pattern: ")
         assert made.check()[-1].endswith("; it is not enforced")
@@ -510,5 +510,5 @@ def test_check_tells_what_of_a_schema_is_not_enforced() -> None:
 
 def test_what_was_derived_or_takes_a_dict_cannot_drift() -> None:
     assert tool(create_ticket).check() == []
-    assert Tool.from_schema(whole, SCHEMA, takes="mapping").check() == []
+    assert Tool.from_schema(whole, SCHEMA, pass_as="mapping").check() == []
     assert ticket.check() == []

@@ -80,7 +80,7 @@ async def test_a_tool_of_smolagents_has_a_schema_of_its_inputs() -> None:
     assert one.schema["required"] == ["a", "c"]
     assert (await run_alone(theirs, {"a": 1, "c": None})).value == {"a": 1, "c": None}
     picture = made("smolagents", "Tool", name="look", description="Look.", inputs={"a": {"type": "image"}})
-    with pytest.raises(ToolDefinitionError, match="takes a image, which JSON has not"):
+    with pytest.raises(ToolDefinitionError, match="takes a image, which JSON does not have"):
         tool(picture)
 
 

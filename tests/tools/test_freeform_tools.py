@@ -133,9 +133,9 @@ def test_a_function_that_takes_something_else_is_refused(function: Any, paramete
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"kind": "raw"}, "kind must be"),
-        ({"grammar": "[0-9]"}, "grammar must be a Grammar"),
-        ({"coerce": "no"}, "coerce must be"),
+        ({"kind": "raw"}, "kind: expected"),
+        ({"grammar": "[0-9]"}, "grammar: expected a Grammar"),
+        ({"coerce": "no"}, "coerce: expected"),
     ],
 )
 def test_options_that_are_none_are_refused(options: dict[str, Any], says: str) -> None:

@@ -134,5 +134,5 @@ async def test_methods_may_be_lazy_too() -> None:
 
 @pytest.mark.parametrize("lazy", [anyio.sleep, "loader", 3])
 async def test_what_cannot_load_is_refused(lazy: Any) -> None:
-    with pytest.raises(ToolDefinitionError, match="lazy must be a plain function"):
+    with pytest.raises(ToolDefinitionError, match="lazy: expected a plain function"):
         tool(embed, lazy=lazy)

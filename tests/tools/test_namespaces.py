@@ -268,7 +268,7 @@ def test_a_namespace_has_a_plain_name() -> None:
         tool(look.fn, namespace="a b")
     with pytest.raises(ToolDefinitionError, match="has the name of its namespace"):
         tool(look.fn, name="look", namespace="look")
-    with pytest.raises(ToolDefinitionError, match="namespace must be a name, or a Namespace"):
+    with pytest.raises(ToolDefinitionError, match="namespace: expected a name, or a Namespace"):
         tool(look.fn, namespace=3)  # type: ignore[call-overload]
     with pytest.raises(ToolDefinitionError, match="another tool has this name"):
         Toolset([look, dotted])

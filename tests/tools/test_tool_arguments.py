@@ -256,7 +256,7 @@ NO_INTEGER = "should be a valid integer, unable to parse string as an integer"
         ({"raw": "[x"}, ["raw: invalid JSON: expected value at line 1 column 2"]),
         ({"ratio": math.nan}, ["ratio: should be a finite number"]),
         ({"ratio": "inf"}, ["ratio: should be a finite number"]),
-        ({"anything": [math.inf]}, ["the arguments: should hold no NaN and no Infinity"]),
+        ({"anything": [math.inf]}, ["the arguments: should have neither NaN nor Infinity"]),
         ({"talkative": "hush"}, ["talkative: was refused by the tool's own check"]),
         ({"broken": "hush"}, ["the arguments: the tool's own check raised ZeroDivisionError"]),
         ({"anything": object()}, ["the arguments: should be plain JSON, without lone surrogates or too deep nesting"]),
@@ -304,7 +304,7 @@ def test_an_argument_that_is_missing_and_one_that_is_too_much_are_named() -> Non
         weather.validate({"town": "Rome"})
     assert caught.value.problems == (
         "city: is required but missing",
-        "town: is no argument of this tool, which takes city, days",
+        "town: is not an argument of this tool, which takes city, days",
     )
 
 

@@ -274,7 +274,7 @@ def test_an_alias_is_the_name_for_the_model() -> None:
     made = tool(f)
     assert made.schema["properties"] == {"from": {"type": "string", "description": "Where to begin."}}
     assert made.validate({"from": "x"}).by_name == {"from_": "x"}
-    with pytest.raises(ValueError, match="from: is required but missing; from_: is no argument of this tool"):
+    with pytest.raises(ValueError, match="from: is required but missing; from_: is not an argument of this tool"):
         made.validate({"from_": "x"})
 
 
@@ -400,7 +400,7 @@ def _generator(x: int) -> Iterator[int]:
         (_many_contexts, "b", "must be the parameter's whole type"),
         (_variable_contexts, "b", "must be the parameter's whole type"),
         (_context_or_not, "b", "must be the parameter's whole type"),
-        (_one_name_twice, "b", "'a' is taken by another parameter"),
+        (_one_name_twice, "b", "another parameter has the name 'a'"),
         (_generator, None, r"make it an async generator, whose values are progress"),
         (Library.method, "self", r"tool\(instance\.method\)"),
         (Library.__dict__["for_class"], None, r"tool\(Class\.method\)"),
@@ -434,13 +434,13 @@ def test_names_that_providers_take_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize("effect", ["Pure", "", None, "never"])
 def test_an_unknown_effect_is_refused(effect: Any) -> None:
-    with pytest.raises(ToolDefinitionError, match="'get_weather': effect must be 'pure', 'idempotent' or 'once'"):
+    with pytest.raises(ToolDefinitionError, match="'get_weather': effect: expected 'pure', 'idempotent' or 'once'"):
         tool(get_weather, effect=effect)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, True, "3", math.nan, math.inf])
 def test_a_timeout_is_a_positive_number_of_seconds(timeout: Any) -> None:
-    with pytest.raises(ToolDefinitionError, match="'get_weather': timeout must be a number of seconds"):
+    with pytest.raises(ToolDefinitionError, match="'get_weather': timeout: expected a number of seconds"):
         tool(get_weather, timeout=timeout)
 
 

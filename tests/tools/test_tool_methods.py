@@ -282,7 +282,7 @@ ISSUES = [
     "Method 'unhinted' missing return annotation",
     "Method 'silent' missing @tool decorator",
     "Method 'silent' missing docstring",
-    "Method 'defaults' has a default for 'b' that is no literal",
+    "Method 'defaults' has a default for 'b' that is not a literal",
     "Method 'defaults' has a lambda as default of 'd'",
     "Method 'member' uses the undefined name 'nowhere'",
     "Method 'member' uses the undefined name 'attribute'",
@@ -384,7 +384,7 @@ def test_a_description_of_what_is_no_parameter_is_told() -> None:
             """
             return len(item)
 
-    line = "itme: is described in the docstring, and no parameter of the function"
+    line = "itme: is described in the docstring, and not a parameter of the function"
     assert tools_of(Shop())[0].check() == [line]
     assert validate_tool_class(Shop) == [f"Method 'count': {line}"]
 
