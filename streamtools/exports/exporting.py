@@ -72,7 +72,7 @@ def export(
         strict: the form that the provider holds the model to; ``targets(strict=True)`` have one. Under it a map may
             travel as a list of entries, a value of no declared type as JSON text, and what may be left out as null
             where the provider wants every property required; `Exported.decode` turns each back. Gemini and Cohere are
-            told by a field of the request: see ``Exports.request``.
+            made strict by a field of the request: see ``Exports.request``.
         inline_refs: for ``mcp``: put definitions in their references' places, since some hosts resolve none. A
             definition that contains itself stays a reference, and `Exported.losses` lists it.
         constraints: ``description`` moves bounds into the descriptions, at every depth, for wires that would keep

@@ -124,7 +124,7 @@ class _Conversion:
         for entry in entries:
             if self._target.rules.system == "apart" and isinstance(entry, Prompt) and entry.role == "system":
                 texts.append(text_of(entry.blocks))
-                if has_begun:  # it told the model something at that point, and is now read as the beginning
+                if has_begun:  # it was about the messages behind it, and is now about all
                     self._lose(entry.origin[0] if entry.origin else -1, "a system prompt stands now before all else")
             else:
                 has_begun = True

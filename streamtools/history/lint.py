@@ -70,7 +70,7 @@ class _Standing(NamedTuple):
     answers: int
     """Number of the model's answers up to the entry."""
     after_prompt: bool
-    """True if a prompt came after the latest of these answers."""
+    """True if a prompt stands behind the latest of these answers."""
 
 
 class _Lint:

@@ -432,7 +432,7 @@ class _Calls:
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
         """Returns whether the call is of the observation's tool."""
         # A name that the provider refuses stands there as another one, so it proves nothing.
-        return call.name == observation.tool_name or not self._wire.rules.names.takes(observation.tool_name)
+        return call.name == observation.tool_name or not self._wire.rules.names.accepts(observation.tool_name)
 
 
 # -- the slots of results, and what is put there -----------------------------------------------------------------------

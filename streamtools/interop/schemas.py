@@ -308,7 +308,7 @@ _MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once refused more, and a de
 def _accepts(format: ToolFormat, name: str) -> bool:
     """Returns whether a format accepts this name, and the plainest of keywords."""
     kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
-    return kept and (format.names is None or format.names.takes(name))
+    return kept and (format.names is None or format.names.accepts(name))
 
 
 def _is_plain(schema: object, depth: int) -> bool:

@@ -204,7 +204,7 @@ def checked_prefix(prefix: str | None) -> str:
     """
     if prefix is None:
         return ""
-    if not _PREFIXES.takes(prefix):
+    if not _PREFIXES.accepts(prefix):
         rule = f"1 to {MAX_PREFIX_CHARS} letters, digits, '_', '.' or '-', the first a letter or '_'"
         raise ValueError(f"prefix: expected {rule}, got {prefix!r}; or leave it out")
     return _BORDER_LIKE.sub("_-", prefix) + BORDER
@@ -230,7 +230,7 @@ def namespaced(prefix: str, name: str) -> str:
     ends in a hash of the whole.
     """
     whole = prefix + name
-    if TOOL_NAMES.takes(whole):
+    if TOOL_NAMES.accepts(whole):
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
     kept = TOOL_NAMES.cleaned(whole)

@@ -105,7 +105,7 @@ class PayloadReader:
         self.found = False
         """True once a part of the payload was emitted."""
         self.whole = False
-        """True once the payload came to its end."""
+        """True once the payload has ended."""
         self._limits = limits
         self._sink = sink
         self._reader = Reader(limits, lines=False)
@@ -640,7 +640,7 @@ class PayloadStage(TextStage):
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
         if self._has_text and not self._reader.whole:
             self._out.append(StreamWarning("no_payload", "the text holds no whole payload"))
-        # The provider saw a text and said "stop"; a loop asks the finish whether there are calls to answer.
+        # For the provider it was a text that stopped; a loop asks the finish whether there are calls to answer.
         return replace(end, finish="tool_calls") if end.finish == "stop" and self._has_call else end
 
     # -- the sink --

@@ -2,8 +2,7 @@
 
 validation    judges values by a schema (2020-12, draft-07)
 translation   rewrites a schema in a provider's dialect, with the way back for the arguments
-dialects      the providers' dialects, and what becomes of each keyword in each; `names` and `bounds` have their limits
-openapi       Gemini's ``parameters`` as JSON Schema
+dialects      has the providers' dialects, with the action for each keyword; `names` and `bounds` have their limits
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ __all__ = ["Kept"]
 
 
 class Kept(Mapping[str, Any]):
-    """A schema that needs no copy: plain JSON that the library has read itself, and that nobody changes. All
-    who keep it may share its `schema`."""
+    """Marks a schema that needs no copy: plain JSON that the library has read itself, and that nobody changes."""
+
+    # All who keep it share the one `schema`: a list of an MCP server may have megabytes of them.
 
     __slots__ = ("schema",)
 

@@ -1,4 +1,4 @@
-"""Counts the things that providers limit in the schemas of tools, and compares them with the limits of one."""
+"""Counts the parts of tools' schemas that providers limit, and compares the counts with the limits of one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["SchemaBound", "counts", "schema_problem"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaBound:
-    """The most that one schema may have of something that `counts` counts."""
+    """Bounds one of the counts of a schema."""
 
     count: str
     """The key of the count."""
     most: int
     what: str
-    """The counted things, in the plural, for people."""
+    """The counted parts, in the plural, for people."""
 
 
 def counts(schema: Mapping[str, Any]) -> Counter[str]:
-    """Counts everything in an exported schema that a provider limits.
+    """Counts the parts of an exported schema that a provider limits.
 
     ``properties``, ``optional_properties``, ``unions`` and ``enum_values`` are counted throughout the schema.
     ``characters`` are those of the names of properties and definitions, and of the values of ``enum`` and ``const``;
@@ -57,6 +57,7 @@ def _nodes(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int]]
             yield node, depth
             for place, inner in subschemas(node, ""):
                 keyword = place.split("/")[1]
+                # Providers count levels without following references, and a union is at its place, not below it.
                 deeper = {"$defs": 1, "anyOf": depth}.get(keyword, depth + 1)
                 waiting.append((inner, deeper))
 
@@ -75,5 +76,6 @@ def _of_node(node: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _long_enum(node: Mapping[str, Any]) -> int:
+    # OpenAI: 15,000 characters for an enum of more than 250 values.
     values = node.get("enum", ())
     return sum(len(value) for value in values if isinstance(value, str)) if len(values) > 250 else 0

@@ -1,22 +1,8 @@
-"""The providers' dialects of JSON Schema: a column of the table of keywords each, and what goes beyond it.
+"""Holds the providers' dialects of JSON Schema: each a column of the table of keywords, with its further rules.
 
 A row of the table is a keyword or, in parentheses, a construct; a cell is the first letter of an `Action`. Everything
 that reads or writes a provider's schema asks this table, and so does the page that compares the providers. A wire of
 your own names a dialect, or derives one: ``PLAIN.but("acme", {"pattern": Action.NOTE})``.
-
-Sources, read from August to November 2026:
-
-* OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas ; a ``default`` is refused on
-  Azure (livekit/agents#1987), an untyped ``items`` everywhere.
-* Anthropic: https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations ; the root
-  may be no union ("input_schema does not support oneOf, allOf, or anyOf at the top level",
-  langchain-ai/langchain#39271).
-* Bedrock: the same for its strict tools, but lengths and patterns pass (pydantic-ai's tests against the service).
-* Gemini: https://ai.google.dev/api/caching#Schema for ``parameters`` and
-  https://ai.google.dev/gemini-api/docs/structured-output#json_schema_support for ``parametersJsonSchema``.
-* MCP: https://modelcontextprotocol.io/specification/2025-11-25/server/tools (any 2020-12 keyword).
-* Ollama: the Go type ``api.ToolProperty`` has six fields; what is not among them vanishes without a word.
-* Mistral and Cohere pass plain JSON Schema on to the model.
 """
 
 from __future__ import annotations
@@ -51,29 +37,43 @@ COLUMNS = (
     *("gemini", "gemini_openapi", "mcp", "ollama", "plain"),
 )
 """The dialects, in the order of the table. ``gemini`` is ``parametersJsonSchema``, ``gemini_openapi`` is
-``parameters``; ``plain`` is what Mistral, Cohere and Bedrock take."""
+``parameters``; ``plain`` is the dialect of Mistral, Cohere and Bedrock."""
 
 
 class Action(Enum):
-    """The treatment of a keyword."""
+    """Names the treatment of a keyword."""
 
     KEEP = "K"
     """It stays."""
     DROP = "D"
-    """It goes; a model loses nothing by that."""
+    """It is left out; a model loses nothing by that."""
     NOTE = "N"
-    """It goes, and the description tells it: ``(min 1, max 10)``."""
+    """It moves into the description: ``(min 1, max 10)``."""
     REWRITE = "R"
-    """It is said in another way; where that changes what the model sends, `decode` changes it back."""
+    """It is expressed in another way; where that changes the model's arguments, `decode` changes them back."""
     INLINE = "I"
     """References only: the target stands in the reference's place."""
     REFUSE = "E"
-    """It cannot be said: the export is refused, or falls back to one that is not strict."""
+    """It cannot be expressed: the export is refused, or falls back to one that is not strict."""
 
 
 def _row(letters: str) -> Mapping[str, Action]:
     return dict(zip(COLUMNS, map(Action, letters.split()), strict=True))
 
+
+# Sources, read from August to November 2026:
+#
+# * OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas ; a `default` is refused on
+#   Azure (livekit/agents#1987), an untyped `items` everywhere.
+# * Anthropic: https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations ; the root
+#   may not be a union ("input_schema does not support oneOf, allOf, or anyOf at the top level",
+#   langchain-ai/langchain#39271).
+# * Bedrock: the same for its strict tools, but lengths and patterns pass (pydantic-ai's tests against the service).
+# * Gemini: https://ai.google.dev/api/caching#Schema for `parameters` and
+#   https://ai.google.dev/gemini-api/docs/structured-output#json_schema_support for `parametersJsonSchema`.
+# * MCP: https://modelcontextprotocol.io/specification/2025-11-25/server/tools (any 2020-12 keyword).
+# * Ollama: the Go type `api.ToolProperty` has six fields; any other keyword vanishes without a word.
+# * Mistral and Cohere pass plain JSON Schema on to the model.
 
 KEYWORDS: Mapping[str, Mapping[str, Action]] = {
     # Columns:          openai, strict / anthropic, strict / bedrock strict / gemini, openapi / mcp / ollama / plain
@@ -139,35 +139,34 @@ KEYWORDS: Mapping[str, Mapping[str, Action]] = {
     "(property name)": _row("  K  K    R  R    R    R  R    K    K    K"),
     "(tool name)": _row("      R  R    R  R    R    R  R    R    K    R"),
 }
-"""Action by keyword and column."""
+"""The action by keyword and column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dialect:
-    """A dialect: one column of the table, with what goes beyond it. Each is itself alone."""
+    """Describes a dialect: one column of the table, with its further rules."""
 
     name: str
     actions: Mapping[str, Action]
-    """The action for each keyword or construct of the table. Any other keyword stays where references do, and goes
-    elsewhere."""
+    """The action for each keyword or construct of the table. Any other keyword stays where references do, and is left
+    out elsewhere."""
     wants_properties: bool = False
-    """The schema of a tool has ``properties``, even if there are none."""
+    """The schema of a tool has ``properties``, even an empty one."""
     formats: frozenset[str] | None = None
     """The formats that it keeps; None keeps all."""
     refused_pattern: re.Pattern[str] | None = None
     """Finds the parts of a pattern that its engine does not know."""
     few_items: bool = False
-    """It knows no ``minItems`` beyond 1."""
+    """It keeps ``minItems`` of 0 and 1 only."""
     keys: NameRule | None = None
-    """The property names that it takes; None takes all."""
+    """The property names that it accepts; None accepts all."""
     openapi: bool = False
     """It is OpenAPI 3.0: ``nullable``, types in upper case, enums of strings only."""
     enums: tuple[type, ...] = (str, int, float, bool, type(None))
-    """The Python types of values that its enums may hold."""
+    """The Python types of values that its enums may have."""
 
     def but(self, name: str, actions: Mapping[str, Action]) -> Dialect:
-        """Returns a dialect that differs from this one in what happens to some keywords. For the other fields, use
-        `dataclasses.replace`.
+        """Returns a dialect with other actions for some keywords. For the other fields, use `dataclasses.replace`.
 
         Raises:
             ValueError: the dialect keeps references, so that a schema goes out as it was written and its keywords can
@@ -184,7 +183,7 @@ class Dialect:
         return self.actions.get(keyword) or (Action.KEEP if self.keeps_references else Action.DROP)
 
     def rewrites(self, construct: str) -> bool:
-        """Returns whether `construct` has to be said in another way."""
+        """Returns whether `construct` has to be expressed in another way."""
         return self.action(construct) is Action.REWRITE
 
     @property
@@ -196,7 +195,7 @@ class Dialect:
         """Returns the action for a keyword with this value."""
         general = self.action(keyword)
         if keyword in ("title", "description") and not isinstance(value, str):
-            return Action.DROP  # no provider takes these
+            return Action.DROP  # no provider accepts these
         if keyword == "minItems" and self.few_items and value in (0, 1):
             return Action.KEEP
         if general is not Action.KEEP:
@@ -244,4 +243,4 @@ GEMINI_OPENAPI = _column(
 MCP = _column("mcp")
 OLLAMA = _column("ollama")
 PLAIN = _column("plain")
-"""The dialect of Mistral, Cohere and Bedrock, which take a schema as it is."""
+"""The dialect of Mistral, Cohere and Bedrock, which accept a schema as it is."""

@@ -1,4 +1,4 @@
-"""Makes names that a target takes of those that it does not: the same in every process, and never two alike."""
+"""Makes valid names of invalid ones: the same in every process, and never two alike."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _DIGITS = 6
 
 
 def qualified(namespace: str | None, name: str) -> str:
-    """Returns the name that tells a tool from those of the same name in other namespaces: ``billing.get_eta``."""
+    """Returns a tool's name with its namespace: ``billing.get_eta``."""
     return f"{namespace}.{name}" if namespace else name
 
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """The names that a target takes for tools or for properties."""
+    """Describes the names that a target accepts for tools or for properties."""
 
     start: str
     """The first character, as the inside of a character class."""
     rest: str
     """The characters after it, likewise."""
     length: int
-    """The most characters."""
+    """The number of characters that it may have."""
 
     @property
     def pattern(self) -> str:
@@ -38,32 +38,32 @@ class NameRule:
             return f"[{self.rest}]{{1,{self.length}}}"
         return f"[{self.start}][{self.rest}]{{0,{self.length - 1}}}"
 
-    def takes(self, name: str) -> bool:
+    def accepts(self, name: str) -> bool:
         """Returns whether `name` may stay as it is."""
         return re.fullmatch(self.pattern, name) is not None
 
     def cleaned(self, name: str) -> str:
-        """Returns a name that the target takes, for a call of a name that the model made up: no tool has it, so that it
-        may look like another's."""
+        """Returns a valid name for a call of a name that the model made up."""
+        # No tool has the name, so it may become that of another: only the history of the call has it.
         return self._in_characters(name)[: self.length] if name else "unknown_tool"
 
     def fitted(self, name: str, used: Collection[str] = ()) -> str:
-        """Returns a name that the target takes: `name` itself if it may stay, else what is left of it and a hash of the
-        whole.
+        """Returns a valid name: `name` itself if it is valid, else its valid characters and a hash of the whole.
 
         Args:
             name: any text.
-            used: names that it may not become; a longer hash tells it from them.
+            used: names that it may not become.
         """
-        if self.takes(name):
+        if self.accepts(name):
             return name
+        # Of the name alone: so it is the same in every process, and does not depend on the other tools of a request.
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
         plain = self._in_characters(name)
-        for digits in range(_DIGITS, len(digest)):
+        for digits in range(_DIGITS, len(digest)):  # a longer hash where the usual one is in use
             fitted = f"{plain[: self.length - digits - 1]}_{digest[:digits]}"
             if fitted not in used:
                 return fitted
-        raise AssertionError("a name of all digits of the hash cannot be taken by another name")
+        raise AssertionError("another name with all digits of the hash would have the same hash")
 
     def _in_characters(self, name: str) -> str:
         plain = re.sub(f"[^{self.rest}]", "_", name)
@@ -74,7 +74,7 @@ class NameRule:
 # length of 64." https://platform.openai.com/docs/api-reference/chat/create . Mistral and Cohere take the same, as does
 # Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 PLAIN_NAMES = NameRule(PLAIN_NAME_CHARACTERS, PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH)
-"""The names of tools that most providers take."""
+"""The names of tools that most providers accept."""
 
 TOOL_NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.-", 64)
-"""The names that a tool may have here: short enough for every provider. A dot is replaced where one takes none."""
+"""The names that a tool may have in this package: short enough for every provider. A dot is replaced for some."""

@@ -18,8 +18,8 @@ LARGE_CHARS = 32 << 10
 """Characters of arguments as JSON; reading, copying and judging as many takes some milliseconds."""
 
 SchemaSource: TypeAlias = Literal["typed_signature", "typed_model", "hand_written", "protocol_fetch"]
-"""Where a tool's schema comes from: derived of a function's signature or of a model, written by hand, or fetched over a
-protocol (MCP)."""
+"""The source of a tool's schema: derived from a function's signature or from a model, written by hand, or fetched over
+a protocol (MCP)."""
 
 Coerce: TypeAlias = Literal["lax", "strict"]
 """The policy for an argument of another JSON type than the wanted one (``"1"`` for an integer). ``lax``: it is turned

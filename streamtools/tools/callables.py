@@ -104,7 +104,7 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
     if name is None:
         name = _own_name(inner_function(target))
     # A provider refuses the whole request for one name that it does not accept.
-    if not isinstance(name, str) or not TOOL_NAMES.takes(name):
+    if not isinstance(name, str) or not TOOL_NAMES.accepts(name):
         rule = "a name is 1 to 64 letters, digits, '_', '.' or '-', and starts with a letter or '_'"
         raise refuse(str(name), f"{rule}; pass tool(..., name='...')")
     return name

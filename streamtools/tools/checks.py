@@ -514,7 +514,7 @@ class Enforced:
             TakesLong: it was to be quick, and is not.
         """
         steps = min(self._steps, QUICK_STEPS) if quick else self._steps
-        budget = self._budget(steps, tells=steps == self._steps, native=not is_large)
+        budget = self._budget(steps, as_problem=steps == self._steps, native=not is_large)
         try:
             return self._judged(values, decode, budget)
         except self._exhausted:

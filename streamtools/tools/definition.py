@@ -110,7 +110,7 @@ class Tool(RunOptions, Generic[P, R]):
     namespace: Namespace | None = field(default=None, repr=False)
     """The group of tools that it belongs to; `name` begins with the group's: ``billing.get_eta``."""
     hints: RequestHints | None = field(default=None, repr=False)
-    """More that a provider may be told about it."""
+    """Further hints about it for a provider."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     _binder: Binder = field(repr=False)

@@ -154,7 +154,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         format.dialect if held is None else held.dialect,
         # For MCP alone, whose hosts may resolve no references; any other dialect says itself what it does with them.
         inline=format.tells_results and options.inline_refs,
-        tell=options.constraints == "description",
+        note_bounds=options.constraints == "description",
     )
     if held is not None and freeform is None:  # a freeform tool has no schema that could be strict
         _check_strict(tool, format.name, held, made.schema)

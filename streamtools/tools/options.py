@@ -80,7 +80,7 @@ class ToolOptions(RunOptions):
     namespace: Namespace | str | None = None
     """The group of tools that the tool belongs to."""
     hints: RequestHints | None = None
-    """More that a provider may be told about the tool."""
+    """Further hints about the tool for a provider."""
     validator: ArgumentsValidator | None = None
     """A judge of the arguments: beside a function's types, in the place of the validator of a foreign schema."""
     check: Check | None = None

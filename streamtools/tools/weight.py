@@ -20,9 +20,9 @@ __all__ = ["NO_SCHEMAS", "TooHeavy", "Weigher", "choices_of", "nodes_of"]
 #
 # - A union is tried alternative by alternative, each to its end. One that contains itself doubles the work with each
 #   level: 100 bytes can take seconds.
-# - What does not fit costs twenty times as much as what fits. - Values whose hashes are equal make a set or a dict
-# quadratic. Python's hashes of integers beyond 2**61, and of values
-#   made of numbers (tuples, UUIDs), are known, so that a peer can choose such values; those of texts are not.
+# - What does not fit costs twenty times as much as what fits.
+# - Values of equal hashes make a set or a dict quadratic. Python's hashes of integers beyond 2**61, and of values made
+#   of numbers (tuples, UUIDs), are known, so that a peer can choose such values; those of texts are not.
 #   https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
 
 _TRY = 10  # an alternative of a union, and 2 more for each level above it: errors have their path

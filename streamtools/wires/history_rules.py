@@ -107,7 +107,7 @@ class HistoryRules:
 
     def takes_name(self, call: ToolCall) -> bool:
         """Returns whether the name of a call that stands in such a history may stay as it is."""
-        return self.names.takes(call.local_name if self.namespaces else call.name)
+        return self.names.accepts(call.local_name if self.namespaces else call.name)
 
     def violation(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> Violation:
         """Returns a violation of these rules, in the provider's words: those of `texts` unless others are given."""

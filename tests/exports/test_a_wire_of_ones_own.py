@@ -99,7 +99,7 @@ def test_its_dialect_is_derived_from_one_that_is_known() -> None:
         "word": {"type": "string", "maxLength": 9, "description": "(pattern ^a)"},
         "kind": {"type": "string", "description": '(one of "x", "y")'},
     }
-    told = "told in the description only"
+    told = "in the description only"
     assert made.losses == (f"#/properties/word/pattern: {told}", f"#/properties/kind/enum: {told}")
     with pytest.raises(ValueError, match=r"'example' keeps references, so it cannot change \(map\), oneOf"):
         PLAIN.but("example", {"oneOf": Action.REWRITE, "(map)": Action.NOTE})

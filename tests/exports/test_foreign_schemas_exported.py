@@ -46,7 +46,7 @@ def test_a_union_at_the_root_becomes_one_object_where_it_is_refused() -> None:
     assert list(made["properties"]) == ["kind", "id", "query"]
     assert made["properties"]["kind"] == {"type": "string", "enum": ["page", "search"]}
     assert made["required"] == ["kind"]
-    assert exported(schema, ANTHROPIC).losses == ("#/anyOf: not said; its alternatives became one object",)
+    assert exported(schema, ANTHROPIC).losses == ("#/anyOf: not expressed; its alternatives became one object",)
     assert "anyOf" in said(schema, "mcp")
     assert problems(said(schema, STRICT)) == []
 
@@ -66,12 +66,12 @@ def test_all_of_at_the_root_is_merged() -> None:
     ("schema", "message"),
     [
         ({"type": "array", "items": TEXT}, "#: the arguments of a call are an object"),
-        ({"anyOf": [TEXT, NUMBER]}, "#/anyOf: no alternative takes an object"),
+        ({"anyOf": [TEXT, NUMBER]}, "#/anyOf: no alternative accepts an object"),
         (an_object(a=False), "#/properties/a: accepts nothing"),
         (an_object(a={"type": "string", "enum": [1]}), "#/properties/a: none of its values is of its type"),
         (an_object(a={"allOf": [TEXT, NUMBER]}), "#/properties/a/allOf/1/type: contradicts"),
         (an_object(a={"anyOf": [False]}), "#/properties/a/anyOf: has no alternative"),
-        (an_object(a={"$ref": "#/$defs/none"}), "#/properties/a: refers to '#/\\$defs/none', which is no schema"),
+        (an_object(a={"$ref": "#/$defs/none"}), "#/properties/a: refers to '#/\\$defs/none', which is not a schema"),
     ],
 )
 def test_what_no_call_could_fit_is_refused_with_its_place(schema: dict[str, Any], message: str) -> None:
@@ -134,7 +134,7 @@ def test_a_schema_that_contains_itself_is_not_required_to_where_gemini_cannot_fo
     node = an_object(value=NUMBER, next={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})
     one = exported({**an_object(root={"$ref": "#/$defs/node"}), "$defs": {"node": node}}, "gemini.generate_content")
     assert one.payload["parametersJsonSchema"]["$defs"]["node"]["required"] == ["value"]
-    assert "not said to be required" in one.losses[0]
+    assert "not required here" in one.losses[0]
 
 
 @pytest.mark.parametrize("target", [STRICT, "gemini.parameters", "ollama.chat", "mcp"])
@@ -160,7 +160,7 @@ def test_references_that_multiply_are_bounded(target: str) -> None:
         ({"$ref": "#/$defs/a"}, "refers to '#/\\$defs/a', which refers to nothing but itself"),
         ({"allOf": [{"$ref": "#/$defs/c"}, TEXT]}, "its allOf contains itself"),
         ({"allOf": [True, False]}, "#/properties/a/allOf/1: accepts nothing"),
-        ({"$ref": "#/properties/list/enum/5"}, "which is no schema of this document"),
+        ({"$ref": "#/properties/list/enum/5"}, "which is not a schema of this document"),
     ],
 )
 def test_references_that_lead_nowhere_are_refused_with_their_place(inner: Any, message: str) -> None:
@@ -195,7 +195,7 @@ def test_definitions_of_one_name_are_kept_apart_and_merging_tells_what_it_drops(
     assert list(made["$defs"]) == ["x", "x_2"]
     assert made["properties"]["c"]["properties"] == {"p": {"type": "string", "minLength": 2}, "q": NUMBER}
     assert made["properties"]["d"] == {"type": "string", "pattern": "a"}
-    assert "#/properties/d/allOf/1/pattern: not said; only one of several could be" in one.losses
+    assert "#/properties/d/allOf/1/pattern: not expressed; only one of several could be" in one.losses
 
 
 def test_all_of_that_multiplies_is_bounded() -> None:
@@ -231,7 +231,7 @@ def test_keywords_without_a_place_are_told() -> None:
     assert made["properties"]["a"]["description"] == '(contains {"const": "x"}, unique items)'
     assert made["properties"]["c"]["description"] == "(format uri, pattern (?=x)y)"
     assert made["properties"]["d"]["description"] == '(not {"const": 3})'
-    assert "#/properties/b/anyOf: not said" in one.losses
+    assert "#/properties/b/anyOf: not expressed" in one.losses
 
 
 def test_the_schema_given_is_left_alone() -> None:
@@ -282,7 +282,7 @@ def test_keys_by_pattern_may_be_required() -> None:
 def test_what_merging_opens_is_told() -> None:
     closed = {**an_object(a=TEXT), "additionalProperties": False}
     one = exported({"allOf": [closed, an_object(b=TEXT)]}, STRICT)
-    assert "#/allOf/0/additionalProperties: not said of what other parts of the same schema name" in one.losses
+    assert "#/allOf/0/additionalProperties: not expressed for the names in other parts of the same schema" in one.losses
     assert exported({"allOf": [closed, {"required": ["a"]}]}, STRICT).losses == ()
 
 

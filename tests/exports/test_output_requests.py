@@ -132,7 +132,7 @@ def test_a_provider_that_holds_the_model_to_every_schema_cannot_be_told_otherwis
 
 def test_what_a_dialect_cannot_say_is_a_loss_and_still_enforced() -> None:
     answer = export_output(City, ANTHROPIC)
-    assert answer.losses == ("#/properties/people/minimum: told in the description only",)
+    assert answer.losses == ("#/properties/people/minimum: in the description only",)
     text = '{"name": "Oslo", "people": -1}'
     turn = parse(framed(ANTHROPIC, said(ANTHROPIC, text=[text])), wire=ANTHROPIC, output=answer)
     assert turn.output_problem == "people: should be greater than or equal to 0"

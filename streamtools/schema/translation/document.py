@@ -1,16 +1,7 @@
 """Reads a JSON Schema as a document, and keeps the state of translating it, together with the plan of the way back.
 
-A document resolves its references, finds its subschemas, and bounds how much may be written. `Build.say` takes one
-subschema to a `Translation`, by the translator that it was given. Only schemas are walked, never data (``default``,
-``enum``, ``const``, ``examples``).
-
-Definitions are translated once, when the first reference comes. A recursive one is referred to before its translation
-is known. So the first build assumes that its plan is empty, the next one uses the translation made by the first, and so
-on until a build makes the same translation that it used.
-
-Demands that the dialect cannot express go into the description: ``(min 1, max 10, default 5)`` stands at its end. The
-text is always the same for one schema and never depends on the order of a dictionary, since a request that changes from
-one turn to the next misses the provider's prompt cache.
+A document resolves its references, finds its subschemas, and bounds how much may be written. `Build.translate` makes a
+`Translation` of one subschema. Only schemas are walked, never data (``default``, ``enum``, ``const``, ``examples``).
 """
 
 from __future__ import annotations
@@ -30,7 +21,7 @@ from .plan import Translation
 
 __all__ = [
     "ANNOTATIONS", "ANY", "Build", "DEFINITIONS", "KEYWORDS_OF", "LISTS", "MAPS", "ONE", "REFERENCES",
-    "SchemaDocument", "TOLD", "described", "free_name", "mapped", "note", "pointer", "reference_of", "subschemas",
+    "NOTED", "SchemaDocument", "described", "free_name", "mapped", "note", "pointer", "reference_of", "subschemas",
     "without",
 ]  # fmt: skip
 
@@ -46,7 +37,7 @@ MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "de
 REFERENCES = frozenset({"$ref", "$dynamicRef"})
 DEFINITIONS = frozenset({"$defs", "definitions"})
 ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
-"""Keywords that demand nothing of a value."""
+"""Keywords without a demand on a value."""
 ANY = ANNOTATIONS - {"description"} | {"not", "if", "then", "else"}
 """Keywords that can stand beside any type."""
 _STRING = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
@@ -65,8 +56,8 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
 """The keywords that bound values, by type, without those that give them their form."""
 
 MAX_COST = 50_000
-"""Most subschemas that one export may write, its references followed; lists and long texts count for more. A schema
-that stays below it makes some megabytes."""
+"""The most subschemas that one export may write, with references followed; lists and long texts count for more. A
+schema below it makes some megabytes."""
 
 
 def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, Any]:
@@ -76,7 +67,7 @@ def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, A
 
 
 def free_name(name: str, used: Container[str]) -> str:
-    """Returns a name that is not taken: `name` itself, or with the first number that makes it one (``name_2``)."""
+    """Returns a free name: `name` itself, or with the first number that makes it free (``name_2``)."""
     free, number = name, 2
     while free in used:
         free, number = f"{name}_{number}", number + 1
@@ -90,15 +81,15 @@ def pointer(place: str, *steps: str | int) -> str:
 
 
 def reference_of(node: Mapping[str, Any]) -> str | None:
-    """Returns a schema's reference, if it has one. A dynamic reference stands for its static target here: it only tells
-    a model what to write, and validation resolves it correctly."""
+    """Returns a schema's reference, if it has one."""
+    # A dynamic one leads to its static target: an export only shows a model what to write, and validation resolves it
+    # correctly.
     reference = node.get("$ref", node.get("$dynamicRef"))
     return reference if isinstance(reference, str) else None
 
 
 def mapped(keyword: str, value: Any, place: str, each: Callable[[Any, str], Any]) -> Any:
-    """Returns a keyword's value with each schema directly inside replaced by the result of `each`, which takes it with
-    its place; data as it is."""
+    """Returns a keyword's value with the result of `each` for every schema directly inside; data as it is."""
     if keyword in MAPS and isinstance(value, dict):
         return {name: each(inner, pointer(place, name)) for name, inner in value.items()}
     if isinstance(value, list) and (keyword in LISTS or keyword == "items"):
@@ -107,8 +98,8 @@ def mapped(keyword: str, value: Any, place: str, each: Callable[[Any, str], Any]
 
 
 def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
-    """Yields the schemas directly inside one, each with its place. Data (``default``, ``enum``, ``examples``) has
-    none."""
+    """Yields the schemas directly inside one, each with its place."""
+    # Never data: an object in `default` or `enum` may look like a schema.
     for keyword, value in node.items():
         if keyword in MAPS and isinstance(value, dict):
             for name, inner in value.items():
@@ -122,7 +113,7 @@ def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]
 
 
 class SchemaDocument:
-    """A tool's schema with its references resolved by name, and a budget for its translation.
+    """Resolves the references of a tool's schema by name, within a budget for its translation.
 
     Args:
         root: the schema; it is neither changed nor copied.
@@ -141,6 +132,7 @@ class SchemaDocument:
         Raises:
             ExportError: there are too many.
         """
+        # References are followed as often as they occur, so that a schema of a kilobyte may write gigabytes.
         self.spent += 1
         if isinstance(node, Mapping):
             for value in node.values():
@@ -155,7 +147,7 @@ class SchemaDocument:
         """Returns the pointer of a reference's target, without escapes of URLs, and the target's schema.
 
         Raises:
-            ExportError: the reference leads to nothing in this document, or in the end to itself.
+            ExportError: the reference leads nowhere in this document, or in the end to itself.
         """
         passed: set[str] = set()
         at, node = self._found(reference, place)
@@ -223,7 +215,7 @@ class SchemaDocument:
         for step in fragment.split("/")[1:]:
             node = _step(node, step.replace("~1", "/").replace("~0", "~"))
         if not isinstance(node, (dict, bool)):
-            raise self.refused(place, f"refers to {reference[:80]!r}, which is no schema of this document")
+            raise self.refused(place, f"refers to {reference[:80]!r}, which is not a schema of this document")
         return "#" + fragment, node
 
     @cached_property
@@ -249,7 +241,8 @@ def _step(node: Any, step: str) -> Any:
 
 
 def _peeled(edges: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) -> set[str]:
-    """Returns the nodes that lead into a circle: those left after removing, again and again, all that lead nowhere."""
+    """Returns the nodes that lead into a circle."""
+    # Those that are left after removing, again and again, all that lead nowhere: linear, and without recursion.
     leading = {at: len(targets) for at, targets in edges.items()}
     waiting = [at for at, count in leading.items() if count == 0]
     left = set(edges)
@@ -266,22 +259,25 @@ def _peeled(edges: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) ->
 # -- one run over a schema ---------------------------------------------------------------------------------------------
 
 
+# Definitions are translated once, when the first reference is met. A recursive one is referred to before its
+# translation is known. So the first build assumes that its plan is empty, the next one uses the translation made by the
+# first, and so on until a build makes the same translation that it used.
+
 MAX_DEPTH = 64
-"""Most levels of nested subschemas, references followed (as `Limits.max_schema_depth`)."""
+"""The most levels of nested subschemas, with references followed (as `Limits.max_schema_depth`)."""
 
 
 Translate: TypeAlias = "Callable[[Build, Any, str], Translation]"
 
 
 class Build:
-    """One run over a tool's schema.
+    """Keeps the state of one run over a tool's schema.
 
     Args:
         document: the tool's schema.
         dialect: the dialect to translate into.
         known: the definitions that the build before made.
-        translate: takes a subschema, which is no boolean unless it is false, to the dialect; it calls `say` for those
-            inside.
+        translate: translates a subschema, which is an object or false, and calls `Build.translate` for those inside.
     """
 
     def __init__(
@@ -292,15 +288,15 @@ class Build:
         self.dialect = dialect
         self.known = known
         self.definitions: dict[str, Translation | None] = {}
-        """The definitions by name, in the order of first use; None while one is being translated."""
+        """The definitions by name, in the order of their first use; None for one that is being translated."""
         self.inlining: list[str] = []
-        """Pointers of the definitions that are being written in their references' places."""
+        """Pointers of the definitions that are being written in the places of their references."""
         self.losses: dict[str, str] = {}
-        """The losses by place: the parts that the schema does not express, with what replaces them."""
+        """The losses by place: the parts that the schema does not express, with their replacements."""
         self._depth = 0
         document.spent = 0
 
-    def say(self, node: Any, place: str) -> Translation:
+    def translate(self, node: Any, place: str) -> Translation:
         """Translates one subschema into the dialect.
 
         Raises:
@@ -325,7 +321,7 @@ class Build:
         notes: Mapping[str, Any] | None = None,
         more: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Returns `schema` with everything in `node` besides its structure: bounds and annotations, or notes of them.
+        """Returns `schema` with the bounds and annotations of `node`, or notes of them.
 
         Args:
             node: the original subschema.
@@ -336,9 +332,9 @@ class Build:
             more: further notes, in words.
         """
         if "$ref" in schema:
-            # A reference stands alone: OpenAI refuses, and Anthropic's own code loses, what is beside it.
-            beside = self.finish(node, {}, place, kinds=kinds, notes=notes, more=more)
-            return {**beside, "anyOf": [schema]} if beside else schema
+            # A reference stands alone: OpenAI refuses keywords beside it, and Anthropic's own code loses them.
+            rest = self.finish(node, {}, place, kinds=kinds, notes=notes, more=more)
+            return {**rest, "anyOf": [schema]} if rest else schema
         kept = dict(schema)
         noted = dict(notes or {})
         wanted = ANY.union(*(KEYWORDS_OF.get(kind, frozenset()) for kind in kinds))
@@ -350,15 +346,15 @@ class Build:
                     kept[keyword] = copy.deepcopy(value)
                 case Action.DROP:
                     pass
-                case _ if (keyword, value) != ("default", None):  # that leaving out means null goes without saying
+                case _ if (keyword, value) != ("default", None):  # an optional property may be null in any case
                     noted[keyword] = value
         for keyword in noted:
             if keyword not in ANNOTATIONS:
-                self.lose(pointer(place, keyword), TOLD)
+                self.lose(pointer(place, keyword), NOTED)
         text = described(node.get("description"), noted, more)
         if text is None:
             return kept
-        # Ahead of the details, so that a model reads the description first.
+        # Type and description first: a model reads a schema in its order.
         first = {"type": kept.pop("type")} if "type" in kept else {}
         return {**first, "description": text, **kept}
 
@@ -367,7 +363,7 @@ class Build:
         return self.definitions.get(name) or self.known.get(name)
 
     def lose(self, place: str, what: str) -> None:
-        """Records that the part at `place` is not expressed as a schema, and what replaces it."""
+        """Records the loss of the part at `place`, and its replacement."""
         self.losses.setdefault(place, what)
 
     def refused(self, place: str, why: str) -> ExportError:
@@ -377,12 +373,15 @@ class Build:
 
 # -- demands in words --------------------------------------------------------------------------------------------------
 
+# Demands that the dialect cannot express go to the end of the description: `(min 1, max 10, default 5)`. The text is
+# always the same for one schema and never depends on the order of a dictionary, since a request that changes from one
+# turn to the next misses the provider's prompt cache.
 
-TOLD = "told in the description only"
+NOTED = "in the description only"
 """The entry in `Exported.losses` for a keyword that is noted in the description."""
 
 MAX_SHOWN = 200
-"""Most characters of one keyword's value in a description; a longer value is left out, only its keyword is named."""
+"""The most characters of one keyword's value in a description; of a longer one only the keyword is named."""
 
 _WORDS: Mapping[str, str] = {
     "minimum": "min",
@@ -430,8 +429,8 @@ def note(keyword: str, value: Any) -> str:
 
 
 def described(text: Any, keywords: Mapping[str, Any], more: Iterable[str] = ()) -> str | None:
-    """Returns a description with notes of `keywords`, and further notes; None if there is none of these. A description
-    that is no text does not count: no provider takes it."""
+    """Returns a description with notes of `keywords`, and further notes; None if there are none of these."""
+    # A description that is not text counts as none: no provider accepts it.
     own: str | None = text if isinstance(text, str) else None
     in_order = sorted(keywords, key=lambda keyword: (_ORDER.get(keyword, len(_ORDER)), keyword))
     notes = [note(keyword, keywords[keyword]) for keyword in in_order]

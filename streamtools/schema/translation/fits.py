@@ -1,8 +1,5 @@
 """Compares and merges schemas: whether a value has the form of one, whether a value can have the forms of two.
 
-The form is types, keys and constants, not bounds. Those are left to validation, whose errors give the reason; a number
-that is out of bounds still belongs to its alternative.
-
 `merge` makes one schema of an ``allOf``, with all demands together; `outermost` makes an object of the outermost
 schema, since a call's arguments are one.
 """
@@ -19,8 +16,11 @@ from .plan import Translation
 __all__ = ["Contradiction", "Lose", "apart", "fits", "is_of", "is_union", "kind_of", "merge", "outermost", "types_of"]
 
 
+# The form is types, keys and constants, not bounds. Those are left to validation, whose errors have the reason: a
+# number out of its bounds still belongs to its alternative.
+
 Definitions = Callable[[str], Translation | None]
-"""The definitions of an exported schema by name; None for one that is not known yet."""
+"""Returns a definition of an exported schema by its name; None for one that is not known yet."""
 
 
 def defined(schema: Mapping[str, Any], definitions: Definitions) -> dict[str, Any] | None:
@@ -30,7 +30,7 @@ def defined(schema: Mapping[str, Any], definitions: Definitions) -> dict[str, An
 
 
 def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:
-    """Returns the types that an exported schema names; None if it names none."""
+    """Returns the types that an exported schema names; None without ``type``."""
     kinds = schema.get("type")
     if kinds is None:
         return None
@@ -38,7 +38,7 @@ def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
-    """Returns the values that an exported schema lists; None if it lists none."""
+    """Returns the values that an exported schema lists; None without ``const`` and ``enum``."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -48,8 +48,8 @@ def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Returns whether an exported object takes its own properties only. An object that lists properties without
-    mentioning others does: a model is asked for no others."""
+    """Returns whether an exported object accepts its own properties only."""
+    # One that lists properties without mentioning others does: the model is asked for no others.
     return schema.get("additionalProperties", not schema.get("properties")) is False
 
 
@@ -85,11 +85,11 @@ def is_of(value: Any, kinds: Collection[str]) -> bool:
 
 
 def fits(schema: Mapping[str, Any], definitions: Definitions, value: Any, found: dict[tuple[int, int], bool]) -> bool:
-    """Returns whether a value fits, after at most one look at each part of the value for each part of the schema.
+    """Returns whether a value fits; looks at most once at each part of the value for each part of the schema.
 
     Args:
         schema: a schema that a build made.
-        definitions: the targets of its references; all are known by the time that a value comes.
+        definitions: the targets of its references, all of which are known once there are values.
         value: the value; it must live as long as `found`, which knows values by their identity.
         found: the known results for parts of the same arguments; more are added.
     """
@@ -97,7 +97,7 @@ def fits(schema: Mapping[str, Any], definitions: Definitions, value: Any, found:
 
 
 class _Fitting:
-    """The check of one value. The results for its parts are remembered, or nested unions would multiply the work."""
+    """Checks one value. Results for its parts are remembered, or nested unions would multiply the work."""
 
     def __init__(self, definitions: Definitions, found: dict[tuple[int, int], bool]) -> None:
         self.definitions = definitions
@@ -116,7 +116,7 @@ class _Fitting:
     def _fits(self, schema: Mapping[str, Any], value: Any) -> bool:
         if "$ref" in schema:
             meant = defined(schema, self.definitions)
-            assert meant is not None, "every definition is made before values come"
+            assert meant is not None, "every definition is made before there are values"
             return self.fits(meant, value)
         if "anyOf" in schema:
             null = value is None and bool(schema.get("nullable"))
@@ -144,20 +144,22 @@ class _Fitting:
 ALL = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _NUMBERS = frozenset({"integer", "number"})
 MAX_STEPS = 200
-"""Pairs of schemas that are compared before two count as not apart: schemas may refer to themselves."""
+"""Pairs of schemas that are compared before two count as not apart, since schemas may refer to themselves."""
 
 
 def types_of(schema: Mapping[str, Any], definitions: Definitions) -> frozenset[str]:
-    """Returns the JSON types that a schema takes; all of them where they are not known (yet)."""
+    """Returns the JSON types that a schema accepts; all of them where they are not known (yet)."""
     return _types(schema, definitions, set())
 
 
 def apart(one: Mapping[str, Any], other: Mapping[str, Any], definitions: Definitions) -> bool:
-    """Returns True if certainly no value fits both, by types, keys and constants."""
+    """Returns whether certainly no value fits both, by types, keys and constants."""
     return _Comparison(definitions).apart(one, other)
 
 
 class _Comparison:
+    """Compares two schemas, within a bound on steps."""
+
     def __init__(self, definitions: Definitions) -> None:
         self.definitions = definitions
         self.steps = 0
@@ -192,7 +194,7 @@ class _Comparison:
 
 
 def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) -> frozenset[str]:
-    """Returns the types of a schema; adds to `seen`, whose references add nothing again."""
+    """Returns the types of a schema; a reference in `seen`, to which this adds, counts no second time."""
     if "$ref" in schema:
         meant = defined(schema, definitions)
         if meant is None:
@@ -212,8 +214,8 @@ def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) 
 
 
 Lose = Callable[[str, str], None]
-"""Takes the place of a keyword that cannot be kept, and the text that replaces it."""
-NOT_SAID = "not said; only one of several could be"
+"""Records a loss: the place of a keyword that cannot be kept, and its replacement in words."""
+NOT_EXPRESSED = "not expressed; only one of several could be"
 
 
 class Contradiction(ExportError):
@@ -225,8 +227,8 @@ def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose
 
     Args:
         document: the document of the parts.
-        parts: schemas with their places; of keywords that can stand only once (a description), the first part's stays.
-        lose: takes each keyword of which only the first part's could be kept.
+        parts: schemas with their places; of keywords that can occur only once (a description), the first part's stays.
+        lose: records each keyword of which only the first part's could be kept.
 
     Raises:
         Contradiction: no value can fit all of them.
@@ -235,11 +237,13 @@ def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose
     merging = _Merging(document, lose)
     for place, part in parts:
         merging.add(place, part, ())
-    merging.tell_what_opened()
+    merging.report_opened()
     return merging.made
 
 
 class _Merging:
+    """Adds the demands of parts to one schema."""
+
     def __init__(self, document: SchemaDocument, lose: Lose) -> None:
         self.document = document
         self.lose = lose
@@ -266,15 +270,16 @@ class _Merging:
                 raise self.document.refused(place, "its allOf contains itself")
             self.add(at, inner, (*opened, at))
 
-    def tell_what_opened(self) -> None:
-        """Reports parts whose demands on further properties or items cannot be kept: those leave out names that the
-        part itself has, not those that other parts have."""
+    def report_opened(self) -> None:
+        """Reports parts whose demands on further properties or items cannot be kept."""
+        # `additionalProperties` of a part is about the names that this part itself does not have. In one schema it
+        # would be about those that all parts together do not have.
         for place, part in self.parts:
             for keyword, names in _REMAINING.items():
                 if part.get(keyword, True) is True:
                     continue
                 if any(self.made.get(name, part.get(name)) != part.get(name) for name in names):
-                    self.lose(pointer(place, keyword), "not said of what other parts of the same schema name")
+                    self.lose(pointer(place, keyword), "not expressed for the names in other parts of the same schema")
 
     def _combine(self, keyword: str, value: Any, place: str) -> None:
         if keyword not in self.made:
@@ -284,10 +289,10 @@ class _Merging:
         if keyword in _COMBINED:
             self.made[keyword] = _COMBINED[keyword](before, value)
             if keyword in ("type", "enum") and self.made[keyword] == []:
-                why = "contradicts what else is demanded at the same place"
+                why = "contradicts another demand at the same place"
                 raise Contradiction(str(self.document.refused(pointer(place, keyword), why)))
         elif keyword not in ANNOTATIONS and before != value:
-            self.lose(pointer(place, keyword), NOT_SAID)
+            self.lose(pointer(place, keyword), NOT_EXPRESSED)
 
 
 def _merged_types(before: Any, value: Any) -> Any:
@@ -313,7 +318,7 @@ def _properties(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str
 
 
 _REMAINING = {"additionalProperties": ("properties", "patternProperties"), "items": ("prefixItems",)}
-"""Keywords about the properties or items that the keywords beside them do not name."""
+"""Keywords about the properties or items beyond those that the given keywords name."""
 
 _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "type": _merged_types,
@@ -335,7 +340,8 @@ _OF_OBJECTS = frozenset({"properties", "required", "additionalProperties", "patt
 
 
 def is_union(root: Mapping[str, Any]) -> bool:
-    """Returns whether the outermost schema is a union, which Anthropic, among others, answers with a 400."""
+    """Returns whether the outermost schema is a union."""
+    # Anthropic: "input_schema does not support oneOf, allOf, or anyOf at the top level" (langchain-ai/langchain#39271).
     return any(keyword in root for keyword in (*_UNIONS, "allOf"))
 
 
@@ -345,14 +351,14 @@ def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, 
     With `flat`, a union becomes one object: with the properties of all alternatives, requiring those that all require.
 
     Raises:
-        ExportError: the schema takes no object.
+        ExportError: the schema does not accept objects.
     """
     root = dict(document.root)
     if REFERENCES & root.keys():
         root = _merged(document, root, lose)
     kinds = root.get("type", "object")
     if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
-        raise document.refused("#", "the arguments of a call are an object, which this schema does not take")
+        raise document.refused("#", "the arguments of a call are an object, which this schema does not accept")
     root["type"] = "object"
     if flat and is_union(root):
         root = _flattened(document, _merged(document, root, lose), lose)
@@ -370,10 +376,12 @@ def _flattened(document: SchemaDocument, root: dict[str, Any], lose: Lose) -> di
     for keyword in _UNIONS:
         branches = root.pop(keyword, None)
         if branches is not None:
-            lose(pointer("#", keyword), "not said; its alternatives became one object")
+            # What one alternative demands of another's properties is lost: validation against the tool's own schema
+            # still refuses a mixture of two.
+            lose(pointer("#", keyword), "not expressed; its alternatives became one object")
             objects = list(_objects(document, branches, keyword, lose))
             if not objects:
-                raise document.refused(pointer("#", keyword), "no alternative takes an object, as arguments are")
+                raise document.refused(pointer("#", keyword), "no alternative accepts an object, which arguments are")
             root = _one_object(root, objects)
     return root
 

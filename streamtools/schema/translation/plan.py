@@ -1,12 +1,7 @@
-"""Turns the model's arguments back: from the shape of the exported schema to that of the tool's own schema.
+"""Decodes the model's arguments: from the shape of the exported schema to that of the tool's own schema.
 
 A plan is a tree that is built beside the exported schema, with a node where that schema differs from the tool's; None
 means "as it is". `Inverse` has the tree with the definitions that it refers to, and applies it.
-
-Deviations that need no guess are tolerated: a map that comes as an object although a list of entries was asked for, a
-value of no declared type that is no text. Those that would need a guess raise `InvalidArguments`: two entries with one
-key, a text that is no JSON. Values that fit no schema pass as they are, and validation against the tool's own schema
-reports the problems.
 """
 
 from __future__ import annotations
@@ -34,6 +29,11 @@ __all__ = [
     "Unwrapped",
 ]
 
+# Deviations that need no guess are tolerated: a map that is an object although a list of entries was asked for, a value
+# of no declared type that is not text. Those that would need a guess raise `InvalidArguments`: two entries with one
+# key, a text that is not JSON. Values that fit no schema pass as they are: validation against the tool's own schema
+# reports the problems.
+
 Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -43,22 +43,22 @@ Fit: TypeAlias = Callable[[Any, dict[tuple[int, int], bool]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """The state of turning back the arguments of one call."""
+    """Keeps the state of decoding the arguments of one call."""
 
     definitions: Mapping[str, Plan]
+    # Alternatives inside alternatives would ask again and again.
     found: dict[tuple[int, int], bool] = field(default_factory=dict)
-    """The known results of whether parts of the arguments have a form: alternatives inside alternatives would ask again
-    and again."""
+    """The known results of whether parts of the arguments have a form."""
 
 
 class _Step(Protocol):
-    """A node, which turns a value back."""
+    """Declares a node, which decodes a value."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any: ...
 
 
 Plan: TypeAlias = "_Step | None"
-"""The way in which one value is turned back; None leaves it alone."""
+"""The way in which one value is decoded; None leaves it alone."""
 
 
 def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
@@ -67,7 +67,7 @@ def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A subschema in a provider's dialect, with the way back from it."""
+    """Holds a subschema in a provider's dialect, with the way back from it."""
 
     schema: dict[str, Any]
     plan: Plan = None
@@ -75,10 +75,10 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """Turns JSON text back into a value of no declared type."""
+    """Decodes JSON text to a value of no declared type."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns the value of the text; a value that is no text is the value already."""
+        """Returns the value of the text; any other value is the value already."""
         if not isinstance(value, str):
             return value
         try:
@@ -90,7 +90,7 @@ class JsonText:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Turns a list of ``{"key": ..., "value": ...}`` back into a map."""
+    """Decodes a list of ``{"key": ..., "value": ...}`` to a map."""
 
     value: Plan = None
 
@@ -104,7 +104,7 @@ class Entries:
         for number, entry in enumerate(value):
             if not isinstance(entry, dict) or entry.keys() != {"key", "value"} or not isinstance(entry["key"], str):
                 raise _refused((*path, number), "should be an object with a string `key` and a `value`, nothing else")
-            if entry["key"] in made:
+            if entry["key"] in made:  # which of the two was meant would be a guess
                 raise _refused((*path, number, "key"), "is the key of an earlier entry, too; each key may occur once")
             made[entry["key"]] = _decode(self.value, entry["value"], (*path, number, "value"), call)
         return made
@@ -112,13 +112,13 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Turns back the items of a list: the first ones each by its own plan, the rest by one."""
+    """Decodes the items of a list: the first ones each by its own plan, the rest by one."""
 
     rest: Plan = None
     first: tuple[Plan, ...] = ()
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns a list of the items turned back; anything else as it is."""
+        """Returns a list of the decoded items; anything else as it is."""
         if not isinstance(value, list):
             return value
         count = len(self.first)
@@ -130,20 +130,20 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """The change to one property."""
+    """Describes the change to one property."""
 
     name: str
     """The property's name in the tool's own schema."""
     plan: Plan = None
     null_is_absent: bool = False
-    """True if null stands for "left out"."""
+    """True if null means "left out"."""
     merged: bool = False
     """True if its value is a map, whose entries are properties of the object itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Turns back an object some of whose properties have other names or values."""
+    """Decodes an object in which some properties have other names or values."""
 
     properties: tuple[tuple[str, Property], ...] = ()
     """The properties that change, by the name under which they are sent."""
@@ -174,21 +174,21 @@ class Fields:
                 elif isinstance(back, dict):
                     for name, one in back.items():
                         _put(made, name, one, where)
-                elif back is not None:  # some models write null for none
+                elif back is not None:  # some models write null for an empty list
                     raise _refused(where, "should be a list of objects, each with a `key` and a `value`")
         return made
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Turns back a value that fits one of several schemas; no value fits two of them."""
+    """Decodes a value that fits one of several schemas; no value fits two of them."""
 
     branches: tuple[tuple[Fit, Plan], ...] = field(compare=False)
     identity: tuple[Any, ...]
     """The values by which two choices are compared."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Turns a value back by the plan of the branch that it fits; a value that fits none is left alone."""
+        """Decodes a value by the plan of the branch that it fits; a value that fits none is left alone."""
         for fits, plan in self.branches:
             if fits(value, call.found):
                 return _decode(plan, value, path, call)
@@ -197,13 +197,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """Turns back a value that is sent as the one property of an object."""
+    """Decodes a value that is sent as the one property of an object."""
 
     key: str
     plan: Plan = None
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Returns the property's value; a value that is no such object is the value already."""
+        """Returns the property's value; any other value is the value already."""
         if not isinstance(value, dict) or value.keys() != {self.key}:
             return value
         return _decode(self.plan, value[self.key], (*path, self.key), call)
@@ -211,18 +211,18 @@ class Unwrapped:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Turns a value back by a definition's plan."""
+    """Decodes a value by a definition's plan."""
 
     name: str
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Turns a value back by the definition's plan."""
+        """Returns the value, decoded by the definition's plan."""
         return _decode(call.definitions[self.name], value, path, call)
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """A plan with its definitions: the `decode` of an `Exported`."""
+    """Decodes arguments by a plan with its definitions: the `decode` of an `Exported`."""
 
     tool: str
     """The tool's name, for errors."""
@@ -250,7 +250,7 @@ class Inverse:
 
 def _put(made: dict[str, Any], name: str, value: Any, path: Path) -> None:
     if name in made:
-        raise _refused(path, "says again what another property says")
+        raise _refused(path, "repeats another property")
     made[name] = value
 
 

@@ -2,13 +2,8 @@
 
 Each kind of subschema has its translator: objects, maps with keys of the model's choosing, and arrays, including
 tuples; unions; strings, numbers, booleans and null, values of an ``enum``, and values of no declared type. A dialect
-that takes a schema as it was written gets a copy, except for single keywords and those that the outermost object must
+that accepts a schema as it was written gets a copy, except for single keywords and those that the outermost object must
 not have.
-
-The alternative of a value can always be determined afterwards. Where alternatives have different ways back, no value
-may fit two of them: an alternative that could be taken for another is put into an object with one key that names it
-(``{"entries": [...]}``). The alternative of a value then depends on its types, keys and constants alone, and needs no
-guess.
 """
 
 from __future__ import annotations
@@ -26,8 +21,8 @@ from .document import (
     ANNOTATIONS,
     DEFINITIONS,
     KEYWORDS_OF,
+    NOTED,
     REFERENCES,
-    TOLD,
     Build,
     SchemaDocument,
     described,
@@ -41,33 +36,35 @@ from .fits import Contradiction, Lose, apart, fits, is_of, is_union, kind_of, me
 from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Property, Translation, Unwrapped
 
 __all__ = [
-    "Made", "SILENT", "canonical", "data", "inlined", "joined", "kinds_of", "make", "may_stay_together", "nullable",
-    "say_array", "say_object", "say_scalar", "say_union", "split", "takes_anything", "untyped", "values_of",
-    "verbatim", "wrapped",
+    "Made", "SILENT", "accepts_anything", "canonical", "data", "inlined", "joined", "kinds_of", "make",
+    "may_stay_together", "nullable", "split", "translate_array", "translate_object", "translate_scalar",
+    "translate_union", "untyped", "values_of", "verbatim", "wrapped",
 ]  # fmt: skip
 
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_UNROLLED = 2
-"""Number of times a recursive definition stands inside itself before it is cut, where it can only be inlined."""
+"""The number of times that a recursive definition stands inside itself before it is cut, where it has to be inlined."""
 MAX_BUILDS = 10
-"""Most builds of one schema; two or three settle it."""
+"""The most builds of one schema; two or three settle it."""
 WRAPPED = "arguments"
 """The property that contains the arguments where they cannot be the outermost object themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A schema in a dialect, with the way back."""
+    """Holds a schema in a dialect, with the way back."""
 
     schema: dict[str, Any]
     plan: Plan
     definitions: Mapping[str, Plan]
     losses: tuple[str, ...]
-    """The losses, one line each: a JSON pointer into the tool's own schema, and what replaces the part there."""
+    """The losses, one line each: a JSON pointer into the tool's own schema, and the replacement of that part."""
 
 
-def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool = False, tell: bool = False) -> Made:
+def make(
+    schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool = False, note_bounds: bool = False
+) -> Made:
     """Returns the schema of a tool's arguments in a provider's dialect.
 
     Args:
@@ -75,7 +72,7 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
         tool: the tool's name, for errors.
         dialect: the dialect to translate into.
         inline: put definitions in their references' places, where the dialect would keep references.
-        tell: put the bounds into descriptions, where the dialect would keep them as they were written.
+        note_bounds: put the bounds into descriptions, where the dialect would keep them as they were written.
 
     Raises:
         ExportError: the dialect cannot express the schema, or it is too large; the message names the place.
@@ -90,13 +87,12 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
 
     if inline:
         document = SchemaDocument(inlined(document, lose), tool)
-    root_translation, plan = verbatim(document, dialect, lose, tell=tell)
+    root_translation, plan = verbatim(document, dialect, lose, note_bounds=note_bounds)
     return Made(schema=root_translation, plan=plan, definitions={}, losses=_lines(losses))
 
 
 def canonical(schema: Mapping[str, Any], tool: str) -> dict[str, Any]:
-    """Returns a tool's schema with everything explicit: its dialect named, of type object, closed unless it says
-    otherwise."""
+    """Returns a tool's schema with everything explicit: its dialect, the type object, and closed by default."""
     root = outermost(SchemaDocument(schema, tool), lambda place, what: None, flat=False)
     own = copy.deepcopy({key: value for key, value in root.items() if key not in ("$schema", "type")})
     closed = {} if is_union(own) else {"properties": {}, "required": [], "additionalProperties": False}
@@ -108,22 +104,22 @@ def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
     for _ in range(MAX_BUILDS):
         build = Build(document, dialect, known, _subschema)
         root = outermost(document, build.lose, flat=dialect.rewrites("(root union)"))
-        said = build.say(without(root, DEFINITIONS), "#")
+        translation = build.translate(without(root, DEFINITIONS), "#")
         made_now = {name: one for name, one in build.definitions.items() if one is not None}
         if made_now == known or not document.recursive:
             break
         known = made_now
     else:
-        raise document.refused("#", "its definitions that contain themselves cannot be told apart")
-    if said.schema.get("type") != "object":
-        said = wrapped(said, WRAPPED)
-    made = dict(said.schema)
+        raise document.refused("#", "its definitions that contain themselves cannot be distinguished")
+    if translation.schema.get("type") != "object":
+        translation = wrapped(translation, WRAPPED)
+    made = dict(translation.schema)
     if made_now:
         made["$defs"] = {name: one.schema for name, one in made_now.items()}
     if dialect.openapi:
         made = _upper(made)
     plans = {name: one.plan for name, one in made_now.items()}
-    return Made(schema=made, plan=said.plan, definitions=plans, losses=_lines(build.losses))
+    return Made(schema=made, plan=translation.plan, definitions=plans, losses=_lines(build.losses))
 
 
 def _lines(losses: Mapping[str, str]) -> tuple[str, ...]:
@@ -131,8 +127,7 @@ def _lines(losses: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _upper(node: dict[str, Any]) -> dict[str, Any]:
-    """Returns a schema with types as in OpenAPI's enumeration, and without ``additionalProperties``, which is none of
-    its fields."""
+    """Returns a schema with types as in OpenAPI's enumeration, and without ``additionalProperties: false``."""
     made: dict[str, Any] = {}
     for keyword, value in node.items():
         if keyword == "type":
@@ -150,7 +145,7 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
     if reference_of(node) is not None:
         return _reference(build, node, place)
     if "anyOf" in node or "oneOf" in node:
-        return say_union(build, node, place)
+        return translate_union(build, node, place)
     kinds = kinds_of(node)
     if not kinds:
         return untyped(build, node, place)
@@ -159,18 +154,18 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
     if kinds in (["object"], ["array"]) and values_of(node) is not None:
         return data(build, node, kinds[0], place)
     if kinds == ["object"]:
-        return say_object(build, node, place)
+        return translate_object(build, node, place)
     if kinds == ["array"]:
-        return say_array(build, node, place)
-    return say_scalar(build, node, kinds, place)
+        return translate_array(build, node, place)
+    return translate_scalar(build, node, kinds, place)
 
 
 def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     parts = node["allOf"]
     alone = len(parts) == 1 and isinstance(parts[0], Mapping) and parts[0].keys() == {"$ref"}
-    if alone and not REFERENCES & node.keys():  # a reference got a description in this way before 2019-09
-        return build.say({**without(node, {"allOf"}), **parts[0]}, place)
-    return build.say(merge(build.document, [(place, node)], build.lose), place)
+    if alone and not REFERENCES & node.keys():  # before draft 2019-09, a description could stand beside no reference
+        return build.translate({**without(node, {"allOf"}), **parts[0]}, place)
+    return build.translate(merge(build.document, [(place, node)], build.lose), place)
 
 
 def _reference(build: Build, node: Mapping[str, Any], place: str) -> Translation:
@@ -178,26 +173,28 @@ def _reference(build: Build, node: Mapping[str, Any], place: str) -> Translation
     at, target = build.document.target(reference_of(node) or "#", place)
     if build.dialect.action("$ref") is Action.INLINE:
         return _written_in_place(build, node, at, target, place)
-    beside = without(node, REFERENCES, DEFINITIONS)
-    demands = [keyword for keyword in beside if keyword not in ANNOTATIONS and not keyword.startswith("$")]
+    siblings = without(node, REFERENCES, DEFINITIONS)
+    demands = [keyword for keyword in siblings if keyword not in ANNOTATIONS and not keyword.startswith("$")]
     if demands and at not in build.document.recursive:
-        return build.say(merge(build.document, [(place, node)], build.lose), place)
+        return build.translate(merge(build.document, [(place, node)], build.lose), place)
+    # Merged with its target, a recursive definition would be unrolled without an end.
     for keyword in demands:
-        build.lose(pointer(place, keyword), "not said; it stands beside a reference to a schema that contains itself")
-    return _referred(build, {key: value for key, value in beside.items() if key in ANNOTATIONS}, at, target, place)
+        build.lose(pointer(place, keyword), "not expressed; it is beside a reference to a schema that contains itself")
+    return _referred(build, {key: value for key, value in siblings.items() if key in ANNOTATIONS}, at, target, place)
 
 
-def _referred(build: Build, beside: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
+def _referred(build: Build, annotations: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
     if at in build.document.recursive and build.dialect.action("(recursion)") is Action.REFUSE:
+        # Anthropic compiles strict schemas to a grammar, and refuses recursion in them, as does Bedrock.
         why = "the schema contains itself, which this target's strict tools may not; export it without strict"
         raise build.refused(place, why)
     name = build.document.name(at)
     if name not in build.definitions:
         build.definitions[name] = None
-        build.definitions[name] = build.say(target, at)
-    said = build.defined(name)
-    needs_plan = said is not None and said.plan is not None
-    schema = build.finish(beside, {"$ref": f"#/$defs/{name}"}, place)
+        build.definitions[name] = build.translate(target, at)
+    translation = build.defined(name)
+    needs_plan = translation is not None and translation.plan is not None
+    schema = build.finish(annotations, {"$ref": f"#/$defs/{name}"}, place)
     return Translation(schema, Named(name) if needs_plan else None)
 
 
@@ -206,14 +203,14 @@ def _written_in_place(build: Build, node: Mapping[str, Any], at: str, target: An
         return _cut(build, node, target, place)
     build.inlining.append(at)
     try:
-        return build.say(merge(build.document, [(place, node)], build.lose), at)
+        return build.translate(merge(build.document, [(place, node)], build.lose), at)
     finally:
         build.inlining.pop()
 
 
 def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Translation:
     """Translates a recursive definition beyond the unrolled levels: as JSON text, or anything of its type."""
-    build.lose(place, f"not said beyond {MAX_UNROLLED} levels of a schema that contains itself")
+    build.lose(place, f"not expressed beyond {MAX_UNROLLED} levels of a schema that contains itself")
     again = "the same again, as deep as needed"
     kept = {key: value for key, value in node.items() if key in ANNOTATIONS}
     if build.dialect.rewrites("(no type)"):
@@ -228,19 +225,19 @@ def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Tran
 
 
 FURTHER = "additional_properties"
-"""The property for those that an object may have beyond its own."""
+"""The property for further ones, which an object may have beyond its own."""
 EXPLICIT_NULL = "explicit_null"
 """``{"explicit_null": null}`` is null itself, where null alone means that a property is left out."""
 
 _OF_MAPS = frozenset({"minProperties", "maxProperties", "propertyNames", "patternProperties"})
 
 
-def say_object(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+def translate_object(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """Translates a schema of type object."""
     if not _is_map(node):
-        return _Object(build, node, place).said()
+        return _Object(build, node, place).translated()
     if node.get("required"):
-        return _Object(build, {"additionalProperties": not node.get("patternProperties"), **node}, place).said()
+        return _Object(build, {"additionalProperties": not node.get("patternProperties"), **node}, place).translated()
     if build.dialect.rewrites("(map)"):
         return _entries(build, node, place)
     return _open(build, node, place)
@@ -261,16 +258,17 @@ def _is_map(node: Mapping[str, Any]) -> bool:
 
 def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """Translates a map as a list of entries."""
-    key = build.say({"type": "string", **_key_schema(node)}, pointer(place, "propertyNames"))
+    # OpenAI's strict form, Anthropic's and Bedrock's close every object; in Gemini's OpenAPI form a map arrives empty.
+    key = build.translate({"type": "string", **_key_schema(node)}, pointer(place, "propertyNames"))
     value = _value(build, node, place)
     entry = {"type": "object", "properties": {"key": key.schema, "value": value.schema}, "required": ["key", "value"]}
     schema = {"type": "array", "items": _closed(build, entry)}
-    told = without(node, _OF_MAPS)
+    rest = without(node, _OF_MAPS)
     for keyword, bound in (("minProperties", "minItems"), ("maxProperties", "maxItems")):
         if keyword in node:
-            told[bound] = node[keyword]
+            rest[bound] = node[keyword]
     more = ["each key once"]
-    return Translation(build.finish(told, schema, place, kinds=["array"], more=more), Entries(value.plan))
+    return Translation(build.finish(rest, schema, place, kinds=["array"], more=more), Entries(value.plan))
 
 
 def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,13 +284,13 @@ def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
 def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """Translates the values of a map, whatever their keys."""
     patterns = node.get("patternProperties") or {}
-    said = [build.say(inner, pointer(place, "patternProperties", key)) for key, inner in patterns.items()]
+    translations = [build.translate(inner, pointer(place, "patternProperties", key)) for key, inner in patterns.items()]
     further = node.get("additionalProperties", not patterns)
     if further is not False:
-        said.append(build.say(further, pointer(place, "additionalProperties")))
-    if len(said) > 1:
-        build.lose(pointer(place, "patternProperties"), "not said which keys have which values")
-    return joined(build, said, place)
+        translations.append(build.translate(further, pointer(place, "additionalProperties")))
+    if len(translations) > 1:
+        build.lose(pointer(place, "patternProperties"), "not expressed which keys have which values")
+    return joined(build, translations, place)
 
 
 def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
@@ -307,14 +305,14 @@ def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     elif isinstance(further, bool):
         schema["additionalProperties"] = further or bool(node.get("patternProperties"))
     else:
-        said = build.say(further, pointer(place, "additionalProperties"))
-        schema["additionalProperties"] = said.schema
-        plan = None if said.plan is None else Fields(values=said.plan)
+        translation = build.translate(further, pointer(place, "additionalProperties"))
+        schema["additionalProperties"] = translation.schema
+        plan = None if translation.plan is None else Fields(values=translation.plan)
     return Translation(build.finish(node, schema, place, kinds=["object"], notes=notes), plan)
 
 
 def _shown(schema: Any) -> Any:
-    """Returns a map's values for a note: the type alone if it says all."""
+    """Returns a map's values for a note: the type alone if there is nothing else."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     return kind if isinstance(kind, str) and len(schema) == 1 else schema
 
@@ -323,7 +321,7 @@ def _shown(schema: Any) -> Any:
 
 
 class _Object:
-    """One object, while its properties are translated."""
+    """Translates one object, property by property."""
 
     def __init__(self, build: Build, node: Mapping[str, Any], place: str) -> None:
         self.build = build
@@ -332,9 +330,9 @@ class _Object:
         self.properties: dict[str, Any] = {}
         self.required: list[str] = []
         self.back: list[tuple[str, Property]] = []
-        """The changes to properties on the way back, where there are any."""
+        """The changes to properties on the way back."""
 
-    def said(self) -> Translation:
+    def translated(self) -> Translation:
         build, node = self.build, self.node
         required = [name for name in node.get("required", ()) if isinstance(name, str)]
         own = {**dict.fromkeys(required, _beyond(node)), **(node.get("properties") or {})}
@@ -360,66 +358,68 @@ class _Object:
         if inner is False and not required:
             return  # the property can never be sent
         place = pointer(self.place, "properties", name)
-        said, null_is_absent = _property(self.build, inner, required, place)
+        translated, null_is_absent = _property(self.build, inner, required, place)
         keys = self.build.dialect.keys
-        taken = {*self.properties, *(self.node.get("properties") or {})}
-        key = name if keys is None else keys.fitted(name, taken)
-        self.properties[key] = said.schema
-        if key != name or null_is_absent or said.plan is not None:
-            self.back.append((key, Property(name, said.plan, null_is_absent)))
+        used = {*self.properties, *(self.node.get("properties") or {})}
+        key = name if keys is None else keys.fitted(name, used)
+        self.properties[key] = translated.schema
+        if key != name or null_is_absent or translated.plan is not None:
+            self.back.append((key, Property(name, translated.plan, null_is_absent)))
         if null_is_absent or (required and not self._closes_a_circle(inner, place)):
             self.required.append(key)
 
     def _closes_a_circle(self, inner: Any, place: str) -> bool:
-        """Returns whether the property leads back into a definition being translated, which Gemini follows only through
-        properties that are not required."""
+        """Returns whether the property leads back into a definition that is being translated."""
+        # Gemini follows such a reference only through properties that are not required.
         build = self.build
         if not build.dialect.rewrites("(recursion)") or build.dialect.action("$ref") is Action.INLINE:
             return False
-        opened = {name for name, said in build.definitions.items() if said is None}
+        opened = {name for name, translated in build.definitions.items() if translated is None}
         if not opened or opened.isdisjoint(map(build.document.name, build.document.references(inner, place))):
             return False
-        build.lose(place, "not said to be required, since the schema contains itself here")
+        build.lose(place, "not required here, since the schema contains itself at this place")
         return True
 
     def _further(self, schema: dict[str, Any]) -> Plan:
-        """Adds the properties that the object may have beyond its own; returns the plan of those that are sent as they
-        are."""
+        """Adds the properties beyond its own that the object may have; returns their plan if they are sent as such."""
         build, node = self.build, self.node
         if build.dialect.rewrites("(map)"):
             if node.get("additionalProperties", False) is not False or node.get("patternProperties"):
                 beyond = {key: node[key] for key in ("additionalProperties", "patternProperties") if key in node}
-                said = _entries(build, beyond, self.place)
+                translated = _entries(build, beyond, self.place)
                 key = free_name(FURTHER, {*self.properties, *(node.get("properties") or {})})
-                self.properties[key] = said.schema
+                self.properties[key] = translated.schema
                 self.required.append(key)
-                self.back.append((key, Property(key, said.plan, merged=True)))
+                self.back.append((key, Property(key, translated.plan, merged=True)))
             return None
         if build.dialect.action("additionalProperties") is Action.KEEP and "additionalProperties" in node:
             if isinstance(node["additionalProperties"], bool):
                 schema["additionalProperties"] = node["additionalProperties"] or bool(node.get("patternProperties"))
                 return None
-            said = build.say(node["additionalProperties"], pointer(self.place, "additionalProperties"))
-            schema["additionalProperties"] = said.schema
-            return said.plan
+            translated = build.translate(node["additionalProperties"], pointer(self.place, "additionalProperties"))
+            schema["additionalProperties"] = translated.schema
+            return translated.plan
         return None
 
 
 def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Translation, bool]:
     """Translates a property; returns also whether null in it means "left out"."""
-    said = build.say(inner, place)
+    translation = build.translate(inner, place)
     if required or not build.dialect.rewrites("(optional)"):
-        return said, False
-    if "null" not in types_of(said.schema, build.defined):
-        return nullable(build, said, place), True
+        return translation, False
+    # OpenAI's strict form requires every property, so null has to mean "left out": otherwise the model could not ask
+    # for the default.
+    if "null" not in types_of(translation.schema, build.defined):
+        return nullable(build, translation, place), True
     if isinstance(inner, Mapping) and "default" in inner and inner["default"] is None:
-        return said, True  # leaving it out and sending null are the same
+        return translation, True  # leaving it out and sending null are the same
+    # Null is a value of its own here, so it gets a form that differs from "left out".
     null = {"type": "object", "properties": {EXPLICIT_NULL: {"type": "null"}}, "required": [EXPLICIT_NULL]}
     explicit = Translation(_closed(build, null), Unwrapped(EXPLICIT_NULL))
-    schema = without(said.schema, {"description"})
-    made = joined(build, [explicit, Translation(schema, said.plan)], place)
+    schema = without(translation.schema, {"description"})
+    made = joined(build, [explicit, Translation(schema, translation.plan)], place)
     text = f'(null leaves it out; {{"{EXPLICIT_NULL}": null}} is null itself)'
-    before = said.schema.get("description")
+    before = translation.schema.get("description")
     return Translation({"description": f"{before} {text}" if before else text, **made.schema}, made.plan), True
 
 
@@ -436,7 +436,7 @@ def _closed(build: Build, schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "additionalProperties": False} if build.dialect.rewrites("additionalProperties") else schema
 
 
-def say_array(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+def translate_array(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """Translates a schema of type array."""
     first, rest = _shape(node)
     if first and build.dialect.action("prefixItems") is Action.KEEP:
@@ -449,7 +449,7 @@ def say_array(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
     """Returns the schemas of the first items, and that of the rest (None if there is none)."""
     items = node.get("items")
-    if isinstance(items, list):  # draft-07
+    if isinstance(items, list):  # draft-07; the same is `prefixItems` and `items` in 2020-12
         return items, node.get("additionalItems")
     return list(node.get("prefixItems") or ()), items
 
@@ -461,36 +461,37 @@ def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Tra
         items = None
     if items is None and not build.dialect.rewrites("(array without items)"):
         return Translation(build.finish(node, {"type": "array"}, place, kinds=["array"]))
-    said = build.say({} if items is None else items, pointer(place, "items"))
-    schema = {"type": "array", "items": said.schema}
-    plan = None if said.plan is None else Items(said.plan)
+    translation = build.translate({} if items is None else items, pointer(place, "items"))
+    schema = {"type": "array", "items": translation.schema}
+    plan = None if translation.plan is None else Items(translation.plan)
     return Translation(build.finish(node, schema, place, kinds=["array"]), plan)
 
 
 def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
     """Translates a tuple as it is."""
-    said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
-    schema: dict[str, Any] = {"type": "array", "prefixItems": [one.schema for one in said]}
-    plans = tuple(one.plan for one in said)
+    translations = [build.translate(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
+    schema: dict[str, Any] = {"type": "array", "prefixItems": [one.schema for one in translations]}
+    plans = tuple(one.plan for one in translations)
     after: Plan = None
     if rest is False:
         node = {**node, "maxItems": min(node.get("maxItems", len(first)), len(first))}
     elif rest is not None:
-        more = build.say(rest, pointer(place, "items"))
+        more = build.translate(rest, pointer(place, "items"))
         schema["items"], after = more.schema, more.plan
     planned = any(plan is not None for plan in (*plans, after))
     return Translation(build.finish(node, schema, place, kinds=["array"]), Items(after, plans) if planned else None)
 
 
 def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
-    """Translates a tuple as a list of anything that its items may be; validation checks that each is in its place."""
-    said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
-    build.lose(pointer(place, "prefixItems"), "only the items are said, not their places")
+    """Translates a tuple as a list of anything that its items may be."""
+    # Validation against the tool's own schema checks that each item is in its place.
+    translations = [build.translate(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
+    build.lose(pointer(place, "prefixItems"), "only the items are expressed, not their places")
     if rest is False:
         node = {**node, "maxItems": min(node.get("maxItems", len(first)), len(first))}
     elif node.get("maxItems", len(first) + 1) > len(first):
-        said.append(build.say({} if rest is None else rest, pointer(place, "items")))
-    items = joined(build, said, pointer(place, "items"))
+        translations.append(build.translate({} if rest is None else rest, pointer(place, "items")))
+    items = joined(build, translations, pointer(place, "items"))
     schema = {"type": "array", "items": items.schema}
     order = f"items in order: {', '.join(map(_word, first))}"
     plan = None if items.plan is None else Items(items.plan)
@@ -509,48 +510,52 @@ def _word(item: Any) -> str:
 
 # -- unions ------------------------------------------------------------------------------------------------------------
 
+# Where alternatives have different ways back, no value may fit two of them: an alternative that could be mistaken for
+# another is put into an object with one key that names it (`{"entries": [...]}`). The alternative of a value then
+# depends on its types, keys and constants alone, and decoding needs no guess.
 
 _REFINING = frozenset({"required", "not", "minProperties", "maxProperties", "dependentRequired"})
 """Keywords that alone do not determine the form of an alternative's values."""
 _DISCRIMINATOR = frozenset({"discriminator"})
-MAX_TOLD_APART = 64
-"""Most alternatives of one union that are compared with each other; a tool with more is of no use to a model."""
+MAX_DISTINGUISHED = 64
+"""The most alternatives of one union that are compared with each other; a tool with more is of no use to a model."""
 
 
-def say_union(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+def translate_union(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """Translates a schema with ``anyOf`` or ``oneOf``."""
     keyword = "anyOf" if "anyOf" in node else "oneOf"
     base = without(node, {keyword}, _DISCRIMINATOR, DEFINITIONS)
     demands = without(base, SILENT)
     branches = [(pointer(place, keyword, i), branch) for i, branch in enumerate(node[keyword]) if branch is not False]
+    # `anyOf: [{"required": ["a"]}, {"required": ["b"]}]` is a demand on the one object, and not a choice of forms.
     if demands and all(isinstance(branch, Mapping) and branch.keys() <= _REFINING for _, branch in branches):
-        build.lose(pointer(place, keyword), "not said")
-        return build.say(base, place)
-    if any(takes_anything(branch) for _, branch in branches):
-        return build.say(base, place)  # an alternative that takes anything makes the others superfluous
+        build.lose(pointer(place, keyword), "not expressed")
+        return build.translate(base, place)
+    if any(accepts_anything(branch) for _, branch in branches):
+        return build.translate(base, place)  # an alternative that accepts anything makes the others superfluous
     if demands:
         branches = _refined(build, branches, (place, demands))
     if not branches:
         raise build.refused(pointer(place, keyword), "has no alternative that anything could fit")
-    said = joined(build, [build.say(branch, at) for at, branch in branches], place)
-    return _annotated(build, base, said, place)
+    translation = joined(build, [build.translate(branch, at) for at, branch in branches], place)
+    return _annotated(build, base, translation, place)
 
 
 def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: str) -> Translation:
     """Translates a schema of several types as a union with one alternative for each."""
     bare = without(node, ANNOTATIONS, {"const", "enum"})
     values = values_of(node)
-    said = []
+    translations = []
     for kind in kinds:
         one: dict[str, Any] = {**bare, "type": kind}
         if values is not None:
             one["enum"] = [value for value in values if is_of(value, [kind])]
-        said.append(build.say(one, place))
-    return _annotated(build, node, joined(build, said, place), place)
+        translations.append(build.translate(one, place))
+    return _annotated(build, node, joined(build, translations, place), place)
 
 
 def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Translation:
-    """Returns one schema that takes every value that any of the alternatives takes, with the way back from each."""
+    """Returns one schema for the values of all alternatives, with the way back from each."""
     several = list({_key(one): one for one in alternatives}.values())
     if len(several) == 1:
         return several[0]
@@ -558,18 +563,20 @@ def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Tra
         rest = joined(build, [one for one in several if one.schema != {"type": "null"}], place)
         return Translation({**rest.schema, "nullable": True}, rest.plan)
     plan, several = _way_back(build, several, place)
-    # A union inside the union is no alternative, but several.
+    # A union inside the union is not one alternative, but several.
     parts = (one.schema["anyOf"] if one.schema.keys() == {"anyOf"} else [one.schema] for one in several)
     return Translation({"anyOf": [*chain.from_iterable(parts)]}, plan)
 
 
-def nullable(build: Build, said: Translation, place: str) -> Translation:
-    """Returns a translation that takes null as well."""
-    kind = said.schema.get("type")
-    plain = isinstance(kind, str) and kind not in ("object", "array") and not {"enum", "const"} & said.schema.keys()
+def nullable(build: Build, translation: Translation, place: str) -> Translation:
+    """Returns a translation that accepts null as well."""
+    kind = translation.schema.get("type")
+    plain = (
+        isinstance(kind, str) and kind not in ("object", "array") and not {"enum", "const"} & translation.schema.keys()
+    )
     if plain and not build.dialect.rewrites("(type list)"):
-        return Translation({**said.schema, "type": [kind, "null"]}, said.plan)
-    description, bare = _parted(said)
+        return Translation({**translation.schema, "type": [kind, "null"]}, translation.plan)
+    description, bare = _parted(translation)
     made = joined(build, [bare, Translation({"type": "null"})], place)
     return Translation({**description, **made.schema}, made.plan)
 
@@ -577,7 +584,7 @@ def nullable(build: Build, said: Translation, place: str) -> Translation:
 def _refined(
     build: Build, branches: Sequence[tuple[str, Any]], base: tuple[str, dict[str, Any]]
 ) -> list[tuple[str, Any]]:
-    """Returns the alternatives with the common demands merged into each; leaves out those that contradict them."""
+    """Returns the alternatives with the common demands merged into each, without those that contradict them."""
     made = []
     for at, branch in branches:
         try:
@@ -587,25 +594,25 @@ def _refined(
     return made
 
 
-def _annotated(build: Build, node: Mapping[str, Any], said: Translation, place: str) -> Translation:
+def _annotated(build: Build, node: Mapping[str, Any], translation: Translation, place: str) -> Translation:
     annotations = {key: value for key, value in node.items() if key in ANNOTATIONS}
     if not annotations:
-        return said
-    inner, bare = _parted(said)
+        return translation
+    inner, bare = _parted(translation)
     texts = [annotations.pop("description", None), inner.get("description")]
     annotations["description"] = " ".join(text for text in texts if text and isinstance(text, str)) or None
-    return Translation(build.finish(annotations, bare.schema, place), said.plan)
+    return Translation(build.finish(annotations, bare.schema, place), translation.plan)
 
 
-def _parted(said: Translation) -> tuple[dict[str, str], Translation]:
+def _parted(translation: Translation) -> tuple[dict[str, str], Translation]:
     """Returns the description, and the rest."""
-    schema = dict(said.schema)
+    schema = dict(translation.schema)
     text = schema.pop("description", None)
-    return ({} if text is None else {"description": text}), Translation(schema, said.plan)
+    return ({} if text is None else {"description": text}), Translation(schema, translation.plan)
 
 
-def _key(said: Translation) -> tuple[str, Plan]:
-    return json.dumps(said.schema, sort_keys=True), said.plan
+def _key(translation: Translation) -> tuple[str, Plan]:
+    return json.dumps(translation.schema, sort_keys=True), translation.plan
 
 
 def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Plan, list[Translation]]:
@@ -614,13 +621,13 @@ def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Pla
     lone = _lone_plan(build, several)
     if lone is not None:
         return lone, several
-    several = _told_apart(build, several, place)
+    several = _distinguished(build, several, place)
     branches = tuple((partial(fits, one.schema, build.defined), one.plan) for one in several)
     return Choice(branches, tuple(map(_key, several))), several
 
 
 def _lone_plan(build: Build, several: Sequence[Translation]) -> Plan:
-    """Returns the plan of the only alternative that has one, if it leaves values of all the others alone."""
+    """Returns the plan of the only alternative that has one, if it leaves the values of all others alone."""
     planned = [one.plan for one in several if one.plan is not None]
     if len(planned) != 1 or type(planned[0]) not in _TOUCHED:
         return None
@@ -638,14 +645,14 @@ _TOUCHED: Mapping[type, frozenset[str]] = {
 """Types of the values that each kind of plan changes."""
 
 
-def _told_apart(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
-    """Returns the alternatives; wraps those with a plan that could be taken for another."""
-    if len(several) > MAX_TOLD_APART:
-        raise build.refused(place, f"has more than {MAX_TOLD_APART} alternatives that have to be told apart")
+def _distinguished(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
+    """Returns the alternatives; wraps those with a plan that could be mistaken for another."""
+    if len(several) > MAX_DISTINGUISHED:
+        raise build.refused(place, f"has more than {MAX_DISTINGUISHED} alternatives that have to be distinguished")
     names: set[str] = set()
     made = [one if one.plan is None or _stands_out(build, one, several) else _named(one, names) for one in several]
     if not all(one.plan is None or _stands_out(build, one, made) for one in made):
-        raise build.refused(place, "its alternatives cannot be told apart; give each a property with a constant")
+        raise build.refused(place, "its alternatives cannot be distinguished; give each a property with a constant")
     return made
 
 
@@ -654,9 +661,9 @@ def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) 
     return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
 
 
-def _named(said: Translation, names: set[str]) -> Translation:
+def _named(translation: Translation, names: set[str]) -> Translation:
     """Returns an alternative in an object whose one key names it."""
-    match said.plan:
+    match translation.plan:
         case Entries():
             plain = "entries"
         case JsonText():
@@ -667,13 +674,18 @@ def _named(said: Translation, names: set[str]) -> Translation:
             plain = "alternative"
     key = free_name(plain, names)
     names.add(key)
-    return wrapped(said, key)
+    return wrapped(translation, key)
 
 
-def wrapped(said: Translation, key: str) -> Translation:
+def wrapped(translation: Translation, key: str) -> Translation:
     """Returns a translation whose values are sent as the one property of an object."""
-    schema = {"type": "object", "properties": {key: said.schema}, "required": [key], "additionalProperties": False}
-    return Translation(schema, Unwrapped(key, said.plan))
+    schema = {
+        "type": "object",
+        "properties": {key: translation.schema},
+        "required": [key],
+        "additionalProperties": False,
+    }
+    return Translation(schema, Unwrapped(key, translation.plan))
 
 
 # -- scalars, enums and values of no declared type ---------------------------------------------------------------------
@@ -691,7 +703,7 @@ _INFERRED = (
 
 
 SILENT = ANNOTATIONS | {"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor"}
-"""Keywords that demand nothing of a value, including those that only name things."""
+"""Keywords without a demand on a value, including those that only name things."""
 
 
 def values_of(node: Mapping[str, Any]) -> list[Any] | None:
@@ -702,14 +714,14 @@ def values_of(node: Mapping[str, Any]) -> list[Any] | None:
     return list(values) if isinstance(values, list) else None
 
 
-def takes_anything(node: Any) -> bool:
-    """Returns whether a subschema demands nothing; a reference or a union may also demand nothing."""
+def accepts_anything(node: Any) -> bool:
+    """Returns whether a subschema has no demands of its own."""
     return node is True or (isinstance(node, Mapping) and node.keys() <= SILENT)
 
 
 def kinds_of(node: Mapping[str, Any]) -> list[str]:
-    """Returns the types of a schema without references and unions; without ``type``, those of its values, or those that
-    its keywords concern. Empty if none of these shows a type."""
+    """Returns the types of a schema without references and unions; empty if nothing in it shows a type."""
+    # Without `type`, those of its values, or those that its keywords are about: people leave `type` out.
     declared = node.get("type")
     kinds: list[str] = [declared] if isinstance(declared, str) else list(dict.fromkeys(declared or ()))
     values = values_of(node)
@@ -724,13 +736,13 @@ def kinds_of(node: Mapping[str, Any]) -> list[str]:
 
 
 def may_stay_together(build: Build, node: Mapping[str, Any], kinds: Iterable[str]) -> bool:
-    """Returns whether several types can stay side by side in one schema."""
+    """Returns whether one schema can have several types."""
     if build.dialect.rewrites("(type list)") or {"object", "array"}.intersection(kinds):
         return False
     return all(type(value) in build.dialect.enums for value in values_of(node) or ())
 
 
-def say_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Translation:
+def translate_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Translation:
     """Translates a schema of one or more plain types."""
     schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds}
     values = values_of(node)
@@ -749,12 +761,12 @@ def say_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], place: s
 
 
 def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """Translates a schema that takes a value of any type."""
+    """Translates a schema that accepts a value of any type."""
     if values_of(node) is not None:
         raise build.refused(place, "its enum is empty, so no call could be right")
     if not build.dialect.rewrites("(no type)"):
         return Translation(build.finish(node, {}, place, kinds=KEYWORDS_OF))
-    # Bounds of the value are no bounds of the text that it is written in.
+    # Bounds of the value are not bounds of the text that it is written in.
     notes = {keyword: value for keyword, value in node.items() if keyword in _BOUNDS}
     return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
 
@@ -771,24 +783,26 @@ def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Transl
 
 
 _VERBATIM_BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}
-"""Keywords that limit values without giving them another form."""
+"""Keywords that bound values without giving them another form."""
 
 MAX_DEPTH = 100
-"""Most levels of a schema."""
+"""The most levels of a schema."""
 
 
-def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
+def verbatim(
+    document: SchemaDocument, dialect: Dialect, lose: Lose, *, note_bounds: bool
+) -> tuple[dict[str, Any], Plan]:
     """Returns the schema in a dialect that keeps references, and the plan of the way back.
 
-    With `tell`, bounds are put into descriptions instead.
+    With `note_bounds`, bounds are put into descriptions instead.
 
     Raises:
-        ExportError: the schema takes no object, is nested too deep, or too large.
+        ExportError: the schema does not accept objects, is nested too deep, or too large.
     """
     document.spent = 0
     flat = dialect.rewrites("(root union)") and is_union(document.root)
     root = outermost(document, lose, flat=flat)
-    schema = _Copy(document, dialect, lose, tell=tell).of(root, "#", 0)
+    schema = _Copy(document, dialect, lose, note_bounds=note_bounds).of(root, "#", 0)
     if dialect.wants_properties and not is_union(schema):
         schema.setdefault("properties", {})
     plan = _rename(schema, dialect)
@@ -799,13 +813,13 @@ def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bo
 
 
 class _Copy:
-    """Copies a schema without the keywords that the dialect drops or notes; also without bounds if `tell` is set."""
+    """Copies a schema without the keywords that the dialect drops or notes; with `note_bounds` also without bounds."""
 
-    def __init__(self, document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> None:
+    def __init__(self, document: SchemaDocument, dialect: Dialect, lose: Lose, *, note_bounds: bool) -> None:
         self.document = document
         self.dialect = dialect
         self.lose = lose
-        self.tell = tell
+        self.note_bounds = note_bounds
 
     def of(self, node: Any, place: str, depth: int) -> Any:
         self.document.spend(node, place)
@@ -813,24 +827,20 @@ class _Copy:
             raise self.document.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels")
         if not isinstance(node, dict):
             return copy.deepcopy(node)
-        told = {key: value for key, value in node.items() if self._tells(key, value)}
+        actions = {keyword: self._action(keyword, value) for keyword, value in node.items()}
         made = {
             keyword: self._value(keyword, value, pointer(place, keyword), depth + 1)
             for keyword, value in node.items()
-            if keyword not in told and self._keeps(keyword, value)
+            if actions[keyword] not in (Action.DROP, Action.NOTE)
         }
-        return self._told(made, told, place) if told else made
+        noted = {keyword: node[keyword] for keyword, action in actions.items() if action is Action.NOTE}
+        for keyword in noted:
+            self.lose(pointer(place, keyword), NOTED)
+        return {**made, "description": described(made.get("description"), noted)} if noted else made
 
-    def _tells(self, keyword: str, value: Any) -> bool:
-        return (self.tell and keyword in _VERBATIM_BOUNDS) or self.dialect.for_value(keyword, value) is Action.NOTE
-
-    def _keeps(self, keyword: str, value: Any) -> bool:
-        return self.dialect.for_value(keyword, value) is not Action.DROP
-
-    def _told(self, made: dict[str, Any], told: dict[str, Any], place: str) -> dict[str, Any]:
-        for keyword in told:
-            self.lose(pointer(place, keyword), TOLD)
-        return {**made, "description": described(made.get("description"), told)}
+    def _action(self, keyword: str, value: Any) -> Action:
+        noted = self.note_bounds and keyword in _VERBATIM_BOUNDS
+        return Action.NOTE if noted else self.dialect.for_value(keyword, value)
 
     def _value(self, keyword: str, value: Any, place: str, depth: int) -> Any:
         made = mapped(keyword, value, place, lambda inner, at: self.of(inner, at, depth))
@@ -838,7 +848,7 @@ class _Copy:
 
 
 def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
-    """Gives the outermost properties names that the target takes; the target checks no others."""
+    """Gives the outermost properties names that the target accepts; the target checks no others."""
     if dialect.keys is None or not dialect.rewrites("(property name)"):
         return None
     properties: dict[str, Any] = schema.get("properties", {})
@@ -858,51 +868,55 @@ def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
     """Returns the whole schema without references; a schema that contains itself stays a definition, which `lose`
     reports.
 
-    Parts of the schema that hold no references are shared with the original: do not change them.
+    Parts of the schema without references are shared with the original: do not change them.
 
     Raises:
         ExportError: the schema becomes too large or too deep.
     """
     document.spent = 0
-    inline = _Inline(document, lose)
-    made: Any = inline.say(document.root, "#", 0)
+    inlining = _Inline(document, lose)
+    made: Any = inlining.inline(document.root, "#", 0)
     if made is False:
         raise document.refused("#", "accepts nothing, so no call could be right")
     made = {} if made is True else made
     # `kept` grows meanwhile
-    kept = {document.name(at): inline.say(document.target(at, at)[1], at, 1) for at in inline.kept}
+    kept = {document.name(at): inlining.inline(document.target(at, at)[1], at, 1) for at in inlining.kept}
     return {**made, "$defs": kept} if kept else made
 
 
 class _Inline:
+    """Copies a schema with the targets of references in their places."""
+
     def __init__(self, document: SchemaDocument, lose: Lose) -> None:
         self.document = document
         self.lose = lose
         self.kept: list[str] = []
 
-    def say(self, node: Any, place: str, depth: int) -> Any:
+    def inline(self, node: Any, place: str, depth: int) -> Any:
         self.document.spend(node, place)
         if depth > MAX_DEPTH:
             raise self.document.refused(place, f"with its references inlined, it is deeper than {MAX_DEPTH} levels")
         if not isinstance(node, Mapping):
             return node
-        said = {
-            keyword: mapped(keyword, value, pointer(place, keyword), lambda inner, at: self.say(inner, at, depth + 1))
+        copied = {
+            keyword: mapped(
+                keyword, value, pointer(place, keyword), lambda inner, at: self.inline(inner, at, depth + 1)
+            )
             for keyword, value in without(node, REFERENCES, DEFINITIONS).items()
         }
         reference = reference_of(node)
-        return said if reference is None else self._reference(said, reference, place, depth)
+        return copied if reference is None else self._reference(copied, reference, place, depth)
 
-    def _reference(self, beside: dict[str, Any], reference: str, place: str, depth: int) -> Any:
+    def _reference(self, siblings: dict[str, Any], reference: str, place: str, depth: int) -> Any:
         at, target = self.document.target(reference, place)
         if at in self.document.recursive:
             self.lose(place, "stays a reference, since the schema contains itself")
             if at not in self.kept:
                 self.kept.append(at)
-            return {"$ref": f"#/$defs/{self.document.name(at)}", **beside}
-        whole = self.say(target, at, depth + 1)
-        if not beside:
+            return {"$ref": f"#/$defs/{self.document.name(at)}", **siblings}
+        whole = self.inline(target, at, depth + 1)
+        if not siblings:
             return whole
-        if isinstance(whole, dict) and all(key in ANNOTATIONS or key not in whole for key in beside):
-            return {**whole, **beside}
-        return {**beside, "allOf": [*beside.get("allOf", ()), whole]}
+        if isinstance(whole, dict) and all(key in ANNOTATIONS or key not in whole for key in siblings):
+            return {**whole, **siblings}
+        return {**siblings, "allOf": [*siblings.get("allOf", ()), whole]}

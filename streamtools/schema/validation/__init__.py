@@ -3,9 +3,9 @@
     validator = compile({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
     validator.validate({"city": 5})  # [SchemaProblem(path=("city",), keyword="type", ...)]
 
-A schema is copied within the limits (`values`), its schemas and references are found (`document`), their
-relations are checked (`graph`), and each becomes a function (`compiler`, with the checks of
-`keywords`), which a `ValidationRun` applies to a value.
+A schema is copied within the limits (`values`), its schemas and references are found (`document`), their relations are
+checked (`graph`), and each becomes a function (`compiler`, with the checks of `keywords`). `rust` asks jsonschema-rs
+for a fast first opinion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST = Makers(*keywords.UNEVALUATED)
 
 
 class Validator(Protocol):
-    """A schema, ready to judge values. It may be used by several threads at once."""
+    """Judges values by one schema. It may be used by several threads at once."""
 
     @property
     def name(self) -> str:
@@ -73,21 +73,21 @@ def compile(
         limits: ``max_schema_bytes``, ``max_schema_nodes``, ``max_schema_values``, ``max_schema_depth``,
             ``max_pattern_chars``, and ``max_validation_steps`` for each value.
         engine: ``auto`` lets jsonschema-rs decide that a value is valid, where it is installed and its verdicts are
-            known to be the same (but it does not count steps); reasons always come from here.
+            known to be the same (but it does not count steps); the reasons are always this package's.
 
     Raises:
-        SchemaError: `schema` is no valid schema, refers to another document, is of an unknown dialect, or exceeds a
+        SchemaError: `schema` is not a valid schema, refers to another document, is of an unknown dialect, or exceeds a
             limit.
     """
     if engine not in ("own", "auto"):
-        raise ValueError(f"the engine is 'own' or 'auto', not {engine!r}")
+        raise ValueError(f"engine: expected 'own' or 'auto', got {engine!r}")
     if dialect not in DIALECTS:
-        raise SchemaError(f"the dialect is {' or '.join(map(repr, DIALECTS))}, not {dialect!r}")
+        raise SchemaError(f"dialect: expected {' or '.join(map(repr, DIALECTS))}, got {dialect!r}")
     document = Document(read_schema(schema, limits), DIALECTS[dialect], limits)
     shape = outline(document, limits)
     compiler = Compiler(document, limits, _FIRST, _LAST)
     check = compiler.compile()
     own = OwnValidator(check, document.root.resource, shape.is_recursive, compiler.unenforced, limits)
     made = own if engine == "own" else rust_validator(own, document, shape, compiler.weight) or own
-    document.forget()
+    document.forget()  # the checks have all that they need, and a server's list may have thousands of schemas
     return made

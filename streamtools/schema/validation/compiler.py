@@ -1,13 +1,7 @@
 """Compiles a document to one function per schema, and runs it over values within a budget of work.
 
-A schema is read once and becomes functions of one type, `Check`. Those of the keywords come from `Maker`: a table of
-them is handed to the `Compiler`. Each returns whether a value fits; if the reasons are wanted (`ValidationRun.found` is
-a list), it checks everything and notes each `Rule` that is broken. The broken rules are put into words at the end, for
-as many problems as are shown.
-
-All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
-Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
-and texts and long numbers have one by their length.
+Each function is a `Check`, and returns whether a value fits. Those of the keywords come from `Maker`: a table of them
+is handed to the `Compiler`. If the reasons are wanted, a check notes each `Rule` that is broken.
 """
 
 from __future__ import annotations
@@ -28,6 +22,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+# All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
+# Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
+# and texts and long numbers have one by their length.
+
 CHARS_PER_STEP = 64  # of a text that is compared, or matched against a pattern: some 0.3 µs
 ENTRIES_PER_STEP = 8
 """Entries (options, names, items) that cost about as much to go through as a schema."""
@@ -35,7 +33,7 @@ _STEP = ENTRIES_PER_STEP  # in units of work
 _MAX_AT_ONCE = 800_000  # units of work that may hold the interpreter: some 40 ms
 _ASKING = 8  # units for asking an alternative, whatever its cost
 _EXPLAINING = 24  # units for asking an alternative for its problems, and deciding by them whether it was meant
-MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items tells no more than its first ones
+MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items shows no more than its first ones
 
 At: TypeAlias = Any
 """The place of a value in the arguments: ``(place of its parent, name or position)``; None for the arguments
@@ -44,7 +42,7 @@ themselves. One is made at every step down, so it is the cheapest form that can 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaProblem:
-    """One rule of a schema that a value breaks."""
+    """Describes a rule of a schema that a value breaks."""
 
     path: tuple[str | int, ...]
     """The place in the value: names and positions. A name that is missing, or not allowed, is the last one."""
@@ -61,29 +59,29 @@ class Stop(Exception):
 
 
 class Exhausted(Stop):
-    """``max_validation_steps`` are used up."""
+    """Stops a validation that has used up its steps."""
 
 
 class Budget:
-    """The work that may be done for one value, by as many validations as it takes.
+    """Bounds the work for one value, by as many validations as it takes.
 
     Args:
         steps: schemas that may be applied to values.
-        tells: exceeding the budget is a problem of the value; if not, `Exhausted` is raised, so that the work can begin
-            again elsewhere with a larger budget.
+        as_problem: exceeding the budget is a problem of the value; if not, `Exhausted` is raised, so that the work can
+            begin again elsewhere with a larger budget.
         native: engines that cannot be stopped may be asked, too.
     """
 
-    __slots__ = ("native", "tells", "units")
+    __slots__ = ("as_problem", "native", "units")
 
-    def __init__(self, steps: int, *, tells: bool = True, native: bool = True) -> None:
+    def __init__(self, steps: int, *, as_problem: bool = True, native: bool = True) -> None:
         self.units = steps * _STEP
-        self.tells = tells
+        self.as_problem = as_problem
         self.native = native
 
 
 class ValidationRun:
-    """The state of one validation."""
+    """Keeps the state of one validation."""
 
     __slots__ = ("found", "scope", "units")
 
@@ -97,6 +95,7 @@ class ValidationRun:
 
     def fits(self, check: Check, value: Any, at: At) -> bool:
         """Returns the verdict alone; notes nothing."""
+        # Alternatives inside alternatives are asked again for each of those around them: each question has its price.
         self.units -= _ASKING
         if self.units < 0:
             raise Exhausted
@@ -106,7 +105,7 @@ class ValidationRun:
         return fits
 
     def explain(self, check: Check, value: Any, at: At) -> list[Found]:
-        """Returns the broken rules alone; does not note them, either."""
+        """Returns the broken rules of an alternative; notes nothing."""
         self.spend_on(_EXPLAINING)
         kept, depth = self.found, len(self.scope)
         found: list[Found] = []
@@ -129,7 +128,9 @@ class ValidationRun:
             raise Stop
 
     def find(self, name: str, otherwise: Place) -> Place:
-        """Returns the target of a ``$dynamicRef`` to `name` here: its anchor in the outermost resource that has one."""
+        """Returns the target of a ``$dynamicRef`` to `name` in the present scope."""
+        # "the outermost schema resource in the dynamic scope (Section 7.1) that defines an identically named fragment
+        # with "$dynamicAnchor"": https://json-schema.org/draft/2020-12/json-schema-core#section-8.2.3.2
         self.spend_on(len(self.scope))
         for resource in self.scope:
             if name in resource.dynamic:
@@ -166,7 +167,7 @@ Check: TypeAlias = Callable[[Any, At, ValidationRun], bool]
 
 @dataclass(slots=True, eq=False)
 class Rule:
-    """A demand of a keyword, with the message for breaking it."""
+    """Holds a demand of a keyword, with the message for breaking it."""
 
     keyword: str
     message: str
@@ -187,6 +188,7 @@ Found: TypeAlias = tuple[At, Rule]
 
 def problems_of(found: Iterable[Found]) -> list[SchemaProblem]:
     """Puts the broken rules into words."""
+    # At the end, and for as many as are shown: a validation that only notes a rule and a place stays cheap.
     return [
         SchemaProblem(
             path=path_of(at), keyword=rule.keyword, message=rule.message, schema_path=rule.place.pointer + rule.step
@@ -227,6 +229,7 @@ class OwnValidator:
     def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
         """Returns the problems of a value."""
         budget = budget or Budget(self._limits.max_validation_steps)
+        # The verdict first: most values fit, and it stops at the first broken rule.
         verdict = self._judge(value, budget, None)
         if verdict is True:
             return []
@@ -241,16 +244,17 @@ class OwnValidator:
         return problems
 
     def _judge(self, value: Any, budget: Budget, found: list[Found] | None) -> bool | SchemaProblem:
-        """Returns whether a value fits, or the limit that keeps this from being found out."""
+        """Returns whether a value fits, or the limit that was exceeded on the way to the verdict."""
         limits = self._limits
         run = ValidationRun(budget.units, self._resource, found)
         try:
+            # The checks recurse, and with a recursive schema the value decides how deep.
             if self._is_recursive and found is None and deeper_than(value, limits.max_schema_depth, run.spend_on):
                 what = "is nested deeper than this schema is followed"
                 return _limit("max_schema_depth", limits.max_schema_depth, what)
             return self._check(value, None, run)
         except Exhausted:
-            if not budget.tells:
+            if not budget.as_problem:
                 raise
             return _limit("max_validation_steps", limits.max_validation_steps, "takes too much work to check")
         except Stop:
@@ -276,7 +280,7 @@ NUMBER: tuple[type, ...] = (int, float)
 
 
 class Making:
-    """One schema while its keywords become checks."""
+    """Gives a maker what it needs of one schema: its keywords, and the checks of the schemas inside."""
 
     __slots__ = ("compiler", "keywords", "place")
 
@@ -286,7 +290,7 @@ class Making:
         self.keywords: dict[str, Any] = place.keywords
 
     def rule(self, keyword: str, message: str, *names: str) -> Rule:
-        """Returns a rule of a keyword; `names` lead on from the keyword to the place that is meant."""
+        """Returns a rule of a keyword; `names` lead on from the keyword to the exact place."""
         return Rule(keyword, message, self.place, "".join(f"/{escaped(name)}" for name in (keyword, *names)))
 
     def one(self, keyword: str) -> Check | None:
@@ -312,7 +316,7 @@ class Maker(NamedTuple):
     kinds: tuple[type, ...]
     """The Python types of values that the check concerns."""
     make: Callable[[Making], Check | None]
-    """Makes the check; returns None if the keywords demand nothing."""
+    """Returns the check; None if the keywords have no demand."""
 
 
 def size_bound(keyword: str, kinds: tuple[type, ...], one: str, many: str) -> Maker:
@@ -335,7 +339,7 @@ def size_bound(keyword: str, kinds: tuple[type, ...], one: str, many: str) -> Ma
 
 
 class Makers:
-    """Makers in the order in which their checks run, and by keyword."""
+    """Holds makers in the order in which their checks run, and by keyword."""
 
     def __init__(self, *makers: Maker) -> None:
         self.all = makers
@@ -353,7 +357,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 MAX_PATTERN_WEIGHT = 200_000
-"""Largest weight of all patterns of a document together, as `patterns` counts it: some 0.2 s of compiling."""
+"""The largest weight of all patterns of a document together, as `patterns` counts it: some 0.2 s of compiling."""
 USUAL_CHECKS = 4  # checks of one type of value that a step pays for
 MAX_LINES = 64  # about patterns that are not enforced
 
@@ -362,7 +366,7 @@ _Table = dict[type, tuple[Check, ...]]
 
 @dataclass(slots=True, eq=False)
 class _Cell:
-    """A schema's check, which may not be made yet."""
+    """Holds a schema's check, which may not be made yet."""
 
     check: Check = accept
 
@@ -403,14 +407,15 @@ class Compiler:
         return check
 
     def check(self, place: Place) -> Check:
-        """Returns the check of a schema. Recursion goes no deeper than schemas are nested; references wait."""
+        """Returns the check of a schema."""
+        # Recursion goes no deeper than schemas are nested: references wait for `compile`.
         made = self._checks.get(place)
         if made is None:
             made = self._checks[place] = self._make(place)
         return made
 
     def reference(self, place: Place) -> Check:
-        """Returns the check of a schema anywhere; it need not be made before it is used."""
+        """Returns the check of a reference's target, which is made later."""
         cell = self._cells.get(place)
         if cell is None:
             assert not self._done, "what is made later (`unevaluated`) refers to nothing new"
@@ -490,7 +495,8 @@ class Compiler:
 
 
 def _entering(resource: Resource, check: Check) -> Check:
-    """Returns a check in whose course `resource` is part of the dynamic scope."""
+    """Returns a check that enters `resource` into the dynamic scope."""
+    # Only for documents with a dynamic reference: all others save the price of two calls for each schema.
 
     def enter(value: Any, at: At, run: ValidationRun) -> bool:
         run.scope.append(resource)
@@ -515,7 +521,9 @@ def _table(making: Making, makers: Makers, first: Iterable[Check] = ()) -> _Tabl
 
 
 def _restrict(table: _Table, making: Making) -> None:
-    """Applies ``type``: values of another type have that problem and no other."""
+    """Applies ``type``."""
+    # In the table itself: a value of another type has that problem and no other, and one of the right type costs
+    # nothing.
     given = making.keywords.get("type")
     if given is None:
         return
@@ -551,6 +559,7 @@ def _reject(making: Making) -> Check:
 
 def _schema_check(table: _Table) -> Check:
     find = table.get
+    # The inner function runs once for each schema and value: everything that can be computed before is.
     step = ENTRIES_PER_STEP + 2 * max(0, max(map(len, table.values())) - USUAL_CHECKS)
 
     def schema(value: Any, at: At, run: ValidationRun) -> bool:
@@ -572,6 +581,7 @@ def _schema_check(table: _Table) -> Check:
 
 
 def _schema_check_with_last(table: _Table, lasting: _Table) -> Check:
+    # `unevaluated...` depends on all other keywords of the schema, so it is asked only about a value that fits these.
     first = _schema_check(table)
 
     def schema(value: Any, at: At, run: ValidationRun) -> bool:

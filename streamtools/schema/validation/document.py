@@ -1,8 +1,7 @@
 """Finds the schemas of a document, and the targets of their references.
 
 A `Place` is one schema in the document; a `Resource` begins with an ``$id``: a part that references can name by URI,
-with anchors of its own. References are resolved inside the document and in the metaschemas of the known dialects;
-nothing is ever fetched.
+with anchors of its own. References are resolved inside the document and in the metaschemas of the known dialects.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["AGAIN", "DIALECTS", "Document", "Place", "Resource", "TYPES"]
 MAX_SHOWN_CHARS = 200  # of a reference in an error
 REFERENCES = ("$ref", "$dynamicRef")
 AGAIN = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-"""Keywords that use what other schemas have already evaluated."""
+"""Keywords about the parts that other schemas have not evaluated."""
 Name = str | int
 
 
@@ -34,7 +33,7 @@ _NOTHING: dict[Any, Any] = {}  # shared by all places that have been forgotten
 
 @dataclass(slots=True, eq=False)
 class Resource:
-    """A part of the document that has a URI."""
+    """Holds a part of the document that has a URI, with its anchors."""
 
     uri: str
     dialect: SchemaVersion
@@ -46,7 +45,7 @@ class Resource:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """One schema of a document."""
+    """Holds one schema of a document, with its place in it."""
 
     schema: dict[str, Any] | bool
     resource: Resource
@@ -55,7 +54,7 @@ class Place:
     """The schema that contains it; None for the root."""
     depth: int = field(init=False)
     children: dict[str, dict[Name, Place]] = field(default_factory=dict)
-    """The schemas that it contains, by keyword, and by name or position (0 where the keyword holds one schema)."""
+    """The schemas that it contains, by keyword, and by name or position (0 where the keyword has one schema)."""
     references: dict[str, Place] = field(default_factory=dict)
     """The targets of ``$ref`` and ``$dynamicRef``, without regard to the dynamic scope."""
     dynamic_name: str | None = None
@@ -67,8 +66,8 @@ class Place:
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the schema. It is composed on demand: the pointers of all schemas together may be far larger
-        than the document."""
+        """The JSON pointer to the schema."""
+        # On demand, since the pointers of all schemas together may be far larger than the document.
         steps = []
         place: Place | None = self
         while place is not None:
@@ -83,7 +82,7 @@ class Place:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Its keywords that the dialect knows; none for true and false."""
+        """The keywords that the dialect knows; none for true and false."""
         if self._keywords is None:
             self._keywords = self._find_keywords()
         return self._keywords
@@ -91,13 +90,15 @@ class Place:
     def _find_keywords(self) -> dict[str, Any]:
         if isinstance(self.schema, bool):
             return {}
+        # draft-07: "All other properties in a "$ref" object MUST be ignored."
+        # https://json-schema.org/draft-07/draft-handrews-json-schema-01#section-8.3
         if self.resource.dialect.lone_reference and "$ref" in self.schema:
             return {"$ref": self.schema["$ref"]}
         knows = self.resource.dialect.knows
         return {keyword: value for keyword, value in self.schema.items() if knows(keyword)}
 
     def forget(self) -> None:
-        """Drops everything but the pointer, which problems are reported with."""
+        """Drops everything but the pointer, which problems need."""
         self.schema = True
         self._keywords = None
         self.children = self.references = _NOTHING
@@ -110,7 +111,7 @@ class Place:
 
 
 class Document:
-    """All schemas of a document, found and checked, with their references resolved.
+    """Finds and checks all schemas of a document, and resolves their references.
 
     Args:
         schema: plain JSON as `read_schema` returns it, which is kept and must not change.
@@ -138,15 +139,15 @@ class Document:
             if place.dynamic_name is not None and len(self.holders(place.dynamic_name)) == 1:
                 place.dynamic_name = None  # there is only one target
         self.is_dynamic = any(place.dynamic_name is not None for place in self.places)
-        """True if the target of some reference depends on the way by which it is reached."""
+        """True if the target of a reference depends on the way by which the reference is reached."""
 
     def holders(self, name: str) -> list[Place]:
         """Returns the schemas with this ``$dynamicAnchor``."""
         return self._holders[name]
 
     def forget(self) -> None:
-        """Drops the schemas, once they are compiled; but not if one has ``unevaluated...``, whose targets are looked up
-        during validation."""
+        """Drops the schemas, once they are compiled."""
+        # Not with `unevaluated...`, whose collectors look targets up during validation.
         if all(AGAIN.isdisjoint(place.keywords) for place in self.places):
             for place in self.places:
                 place.forget()
@@ -167,7 +168,7 @@ class Document:
         if isinstance(schema, bool):
             return place
         if not isinstance(schema, dict):
-            raise SchemaError("should be a schema: an object, true or false", path=place.pointer)
+            raise SchemaError("expected a schema: an object, true or false", path=place.pointer)
         self._by_id[id(schema)] = place
         self._identify(place)
         self._check_values(place)
@@ -175,7 +176,7 @@ class Document:
             self._unresolved.append(place)
         applicators = place.resource.dialect.applicators
         for name in schema:
-            # definitions beside a lone $ref have no effect, but references reach them
+            # Definitions beside a lone `$ref` have no effect, but references reach them.
             if name in applicators and (name in place.keywords or applicators[name].where == "nowhere"):
                 place.children[name] = {
                     key: self._index(Place(held, place.resource, step, place))
@@ -187,7 +188,7 @@ class Document:
         limits = self._limits
         self._count += 1
         if self._count > limits.max_schema_nodes:
-            raise refuse_size("holds more schemas than", "max_schema_nodes", limits.max_schema_nodes)
+            raise refuse_size("has more schemas than", "max_schema_nodes", limits.max_schema_nodes)
         if place.depth > limits.max_schema_depth:
             raise refuse_size("is nested deeper than", "max_schema_depth", limits.max_schema_depth, place.pointer)
 
@@ -195,7 +196,7 @@ class Document:
         checks = place.resource.dialect.checks
         for name, value in place.keywords.items():
             if name in checks and not checks[name].fits(value):
-                raise SchemaError(f"should be {checks[name].should}", path=f"{place.pointer}/{name}")
+                raise SchemaError(f"expected {checks[name].should}", path=f"{place.pointer}/{name}")
 
     def _identify(self, place: Place) -> None:
         """Registers the place's ``$id`` and anchors."""
@@ -204,6 +205,8 @@ class Document:
         if isinstance(given, str):
             at = f"{place.pointer}/$id"
             uri, _, fragment = _join(place.resource.uri, given, at).partition("#")
+            # "Non-empty fragments not allowed.", says 2020-12 of `$id` (meta/core); in draft-07 a fragment is an
+            # anchor.
             if fragment and not place.resource.dialect.fragment_ids:
                 raise SchemaError("should have no fragment; a name for this schema is $anchor", path=at)
             if not given.startswith("#"):
@@ -225,7 +228,7 @@ class Document:
             dialect = dialect_of(place.schema, place.resource.dialect, place.pointer)
             place.resource = Resource(uri, dialect, place)
         known = self._resources.setdefault(uri, place.resource).root
-        # the same schema inlined twice does no harm
+        # The same schema inlined twice does no harm.
         if known is not None and known is not place and known.schema != place.schema:
             raise SchemaError("another schema has this $id, too", path=f"{place.pointer}/$id")
 
@@ -249,6 +252,8 @@ class Document:
         """Returns the target of a reference, and the reference's fragment."""
         uri, _, fragment = _join(place.resource.uri, reference, at).partition("#")
         resource = self._resources.get(uri)
+        # A schema may refer to the schema of schemas, which is part of this package. Nothing else is outside: MCP
+        # 2026-07-28 forbids to fetch references over the network, and a server's schema could name any host.
         if resource is None and (schema := metaschema(uri)) is not None:
             resource = self._add(schema, uri, place.resource.dialect).resource
         if resource is None or resource.root is None:
@@ -262,11 +267,11 @@ class Document:
             return self._follow(resource.root, fragment, reference, at), fragment
         found = resource.anchors.get(fragment)
         if found is None:
-            raise SchemaError(f"{_shown(reference)} is the name of no schema in this document", path=at)
+            raise SchemaError(f"{_shown(reference)} is not the name of a schema in this document", path=at)
         return found, fragment
 
     def _follow(self, place: Place, pointer: str, reference: str, at: str) -> Place:
-        """Returns the schema at a JSON pointer, which may lie where no keyword of the dialect has schemas."""
+        """Returns the schema at a JSON pointer, also where no keyword of the dialect has schemas."""
         value: Any = place.schema
         step = ""
         for token in pointer[1:].split("/"):
@@ -276,7 +281,7 @@ class Document:
             elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name) < len(value):
                 value = value[int(name)]
             else:
-                raise SchemaError(f"{_shown(reference)} leads to no place in this document", path=at)
+                raise SchemaError(f"{_shown(reference)} leads nowhere in this document", path=at)
             step = f"{step}/{escaped(name)}"
             known = self._by_id.get(id(value))
             if known is not None:
@@ -311,7 +316,7 @@ def _held(held: Any, applicator: Applicator, keyword: str, place: Place) -> Iter
 
 
 def _wrong(should: str, place: Place, step: str) -> SchemaError:
-    return SchemaError(f"should be {should}", path=place.pointer + step)
+    return SchemaError(f"expected {should}", path=place.pointer + step)
 
 
 def _join(base: str, reference: str, at: str) -> str:
@@ -320,7 +325,7 @@ def _join(base: str, reference: str, at: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError as error:
-        raise SchemaError(f"{_shown(reference)} is no URI", path=at) from error
+        raise SchemaError(f"expected a URI, got {_shown(reference)}", path=at) from error
 
 
 def _shown(reference: str) -> str:
@@ -329,20 +334,17 @@ def _shown(reference: str) -> str:
 
 # -- the keywords of both dialects -----------------------------------------------------------------------------------
 
-# Lists the keywords of both dialects: those that contain schemas, with the values they apply to, and the rules for the
-# others' values.
-#
 # https://json-schema.org/draft/2020-12/json-schema-core, https://json-schema.org/draft/2020-12/json-schema-validation,
 # https://json-schema.org/draft-07/draft-handrews-json-schema-validation-01
 #
-# Keywords that do not affect validity (``title``, ``format``, ``contentEncoding``, unknown ones) are ignored.
+# Keywords that do not affect validity (`title`, `format`, `contentEncoding`, unknown ones) are ignored.
 
 Shape = Literal["one", "many", "named", "one_or_many", "named_or_names"]
 """The form in which a keyword contains schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07
 vary."""
 
-Where = Literal["here", "below", "nowhere"]
-"""The target of a keyword's schemas: the same value, a part inside it, nothing (definitions)."""
+Where = Literal["same", "below", "nowhere"]
+"""The values of a keyword's schemas: the same value, parts inside it, none (definitions)."""
 
 TYPES = {
     "object": "an object",
@@ -357,14 +359,14 @@ TYPES = {
 
 
 class Applicator(NamedTuple):
-    """A keyword that contains schemas."""
+    """Describes a keyword that contains schemas."""
 
     shape: Shape
     where: Where
 
 
 class Check(NamedTuple):
-    """The rule for a keyword's value."""
+    """Holds the rule for a keyword's value."""
 
     fits: Callable[[Any], bool]
     should: str
@@ -372,17 +374,17 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SchemaVersion:
-    """One version of JSON Schema."""
+    """Describes one version of JSON Schema."""
 
     name: str
     uri: str
-    """URI of its metaschema, without fragment."""
+    """The URI of its metaschema, without fragment."""
     applicators: Mapping[str, Applicator]
     checks: Mapping[str, Check]
     lone_reference: bool
     """True if ``$ref`` makes all keywords beside it void."""
     fragment_ids: bool
-    """True if ``{"$id": "#name"}`` is what an anchor is in other versions."""
+    """True if ``{"$id": "#name"}`` is an anchor."""
 
     def knows(self, keyword: str) -> bool:
         """Returns whether the keyword means anything in this dialect."""
@@ -437,8 +439,8 @@ _CHECKS_2020_12 = {
 _APPLICATORS = {
     **dict.fromkeys(("properties", "patternProperties"), Applicator("named", "below")),
     **dict.fromkeys(("additionalProperties", "propertyNames", "contains"), Applicator("one", "below")),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf"), Applicator("many", "here")),
-    **dict.fromkeys(("not", "if", "then", "else"), Applicator("one", "here")),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), Applicator("many", "same")),
+    **dict.fromkeys(("not", "if", "then", "else"), Applicator("one", "same")),
     "definitions": Applicator("named", "nowhere"),
 }
 
@@ -446,7 +448,7 @@ _APPLICATORS_2020_12 = {
     **_APPLICATORS,  # with `definitions`, which its metaschema keeps for older documents
     **dict.fromkeys(("items", "unevaluatedItems", "unevaluatedProperties"), Applicator("one", "below")),
     "prefixItems": Applicator("many", "below"),
-    "dependentSchemas": Applicator("named", "here"),
+    "dependentSchemas": Applicator("named", "same"),
     "$defs": Applicator("named", "nowhere"),
 }
 
@@ -454,7 +456,7 @@ _APPLICATORS_DRAFT_07 = {
     **_APPLICATORS,
     "items": Applicator("one_or_many", "below"),
     "additionalItems": Applicator("one", "below"),
-    "dependencies": Applicator("named_or_names", "here"),
+    "dependencies": Applicator("named_or_names", "same"),
 }
 
 DIALECTS = {
@@ -478,7 +480,7 @@ DIALECTS = {
         ),
     )
 }
-"""The dialects by the names that `compile` takes."""
+"""The dialects by their names for `compile`."""
 
 _BY_URI = {dialect.uri.partition("://")[2]: dialect for dialect in DIALECTS.values()}
 
@@ -495,9 +497,7 @@ def dialect_of(schema: Any, otherwise: SchemaVersion, pointer: str) -> SchemaVer
     known = _BY_URI.get(uri.removesuffix("#").partition("://")[2])  # both http and https are in use
     if known is None:
         names = " and ".join(dialect.uri for dialect in DIALECTS.values())
-        raise SchemaError(
-            f"{uri[:100]!r} is no dialect that is known here; those are {names}", path=f"{pointer}/$schema"
-        )
+        raise SchemaError(f"expected one of the dialects {names}, got {uri[:100]!r}", path=f"{pointer}/$schema")
     return known
 
 
@@ -513,8 +513,7 @@ _FILES = {
 
 @cache
 def metaschema(uri: str) -> Any:
-    """Returns the schema that was published at `uri` (without fragment), as read from JSON: do not change it. None if
-    there is no such schema here."""
+    """Returns the schema that was published at `uri` (without fragment), or None; do not change it."""
     if uri not in _FILES:
         return None
     folder = resources.files("streamtools.schema.validation").joinpath("metaschemas")

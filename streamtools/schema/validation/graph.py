@@ -1,9 +1,4 @@
-"""Analyses a document before any value comes: whether validation ends, and how much work one value takes.
-
-A schema that applies itself to the same value again (by a chain of ``$ref``, ``allOf`` and the like) has no meaning,
-and is refused. A schema that applies itself to parts inside the value is recursive: the value determines how deep it
-goes.
-"""
+"""Analyses a document before it judges any value: whether validation ends, and how much work one value takes."""
 
 from __future__ import annotations
 
@@ -19,22 +14,21 @@ from .values import refuse_size
 __all__ = ["Outline", "outline"]
 
 MAX_CHAIN = 4
-"""Most schemas that may apply one another to the same value, as a multiple of ``max_schema_depth``."""
+"""The most schemas that may apply one another to the same value, as a multiple of ``max_schema_depth``."""
 
 MAX_HEIGHT = 2
-"""Depth with references above which a document counts as recursive, as a multiple of ``max_schema_depth``."""
+"""The depth with references above which a document counts as recursive, as a multiple of ``max_schema_depth``."""
 
 Edges = Callable[[Place], Iterable[Place]]
 
 
 class Outline(NamedTuple):
-    """The result of analysing the references of a document."""
+    """Holds the result of analysing the references of a document."""
 
     is_recursive: bool
     """True if validation may follow a value to any depth."""
     peak: int
-    """Upper bound of the schemas applied to any one value inside the arguments; only if the document is not
-    recursive."""
+    """An upper bound of the schemas applied to any one value inside the arguments; 0 for a recursive document."""
 
 
 def outline(document: Document, limits: Limits) -> Outline:
@@ -44,24 +38,28 @@ def outline(document: Document, limits: Limits) -> Outline:
         SchemaError: some schema refers back to itself without going deeper into the value, or is so long a chain of
             references that following it would be too deep.
     """
-    order, cycle = _bottom_up(document.places, _here)
+    order, cycle = _bottom_up(document.places, _same_value)
+    # "A schema MUST NOT be run into an infinite loop against an instance": one that applies itself to the same value,
+    # by a chain of `$ref`, `allOf` and the like, has no meaning.
+    # https://json-schema.org/draft/2020-12/json-schema-core#section-9.4.1
     if cycle is not None:
         raise SchemaError("refers back to itself without going deeper into the value", path=cycle.pointer)
     longest = MAX_CHAIN * limits.max_schema_depth
-    if _height(order, _here) > longest:
-        what = f"applies more than {longest} schemas to one value, each by the one before; that comes of"
+    if _height(order, _same_value) > longest:
+        what = f"applies more than {longest} schemas to one value, each by the one before; the most follows from"
         raise refuse_size(what, "max_schema_depth", limits.max_schema_depth)
+    # A schema that applies itself to parts inside the value is recursive: the value determines how deep it goes.
     order, cycle = _bottom_up(document.places, _everywhere)
     if cycle is not None or document.is_dynamic or _height(order, _everywhere) > MAX_HEIGHT * limits.max_schema_depth:
         return Outline(True, 0)
     return Outline(False, _peak(order, document.root))
 
 
-def _here(place: Place) -> Iterator[Place]:
+def _same_value(place: Place) -> Iterator[Place]:
     """Yields the schemas that a schema applies to the same value."""
     yield from place.references.values() if place.dynamic_name is None else ()
     for _, applicator, places in place.applicators():
-        if applicator.where == "here":
+        if applicator.where == "same":
             yield from places
 
 
@@ -74,7 +72,7 @@ def _everywhere(place: Place) -> Iterator[Place]:
 
 
 def _bottom_up(places: Iterable[Place], edges: Edges) -> tuple[list[Place], Place | None]:
-    """Returns all places, each after the targets of its edges; and one on a cycle, if there is a cycle."""
+    """Returns all places, each after the targets of its edges; and a place on a cycle, if there is one."""
     order: list[Place] = []
     begun: set[Place] = set()
     done: set[Place] = set()
@@ -107,22 +105,22 @@ def _height(order: Iterable[Place], edges: Edges) -> int:
 
 
 def _peak(order: Iterable[Place], root: Place) -> int:
-    """Returns the most schemas that are applied to one value, counted from below; an upper bound."""
-    here: dict[Place, int] = {}
+    """Returns an upper bound of the schemas that are applied to one value, counted from below."""
+    own: dict[Place, int] = {}
     below: dict[Place, int] = {}
     peak: dict[Place, int] = {}
     for place in order:
-        same = list(_here(place))
+        same = list(_same_value(place))
         entries = sum(len(value) for value in place.keywords.values() if isinstance(value, (list, dict)))
-        here[place] = 1 + entries // ENTRIES_PER_STEP + sum(here[inner] for inner in same)
+        own[place] = 1 + entries // ENTRIES_PER_STEP + sum(own[inner] for inner in same)
         below[place] = sum(below[inner] for inner in same) + _inside(place, peak)
-        peak[place] = max(here[place], below[place])
+        peak[place] = max(own[place], below[place])
     return peak[root]
 
 
 def _inside(place: Place, peak: dict[Place, int]) -> int:
-    """Returns the number of schemas that its own keywords apply inside the value: one of ``properties``, but all that
-    may match."""
+    """Returns the number of schemas that a place's own keywords apply inside the value."""
+    # To one part of the value, one schema of `properties` applies, but every pattern may.
     total = 0
     for keyword, applicator, places in place.applicators():
         if applicator.where == "below" and places:

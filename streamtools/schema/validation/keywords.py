@@ -1,12 +1,8 @@
 """Makes the checks of all keywords but ``type``, which the compiler itself handles.
 
 A keyword is about the value itself (``enum``, ``const``, numbers, strings), its entries (arrays and objects, in both
-dialects), or other schemas for the same value (``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``). Each section ends
-with its table of `Maker` functions.
-
-``unevaluatedProperties`` and ``unevaluatedItems`` are about the parts that no other keyword has evaluated. These are
-needed only there, from a second kind of compiled function, `Collect`: it goes through the keywords that apply to the
-same value, except for alternatives that do not fit, and gathers the names or positions that each evaluates.
+dialects), other schemas for the same value (``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``), or the parts that no
+other keyword has evaluated. Each section ends with its table of `Maker` functions.
 """
 
 from __future__ import annotations
@@ -60,6 +56,7 @@ def _make_const(making: Making) -> Check:
 
 def _one_of(options: list[Any], making: Making, keyword: str, message: str) -> Check:
     rule = making.rule(keyword, message)
+    # Scalars are looked up by a key, in which 1 is 1.0 and not True; objects and arrays are compared, at a price.
     plain = frozenset(scalar_key(option) for option in options if not isinstance(option, (dict, list)))
     nested = [(option, size_of(option)) for option in options if isinstance(option, (dict, list))]
 
@@ -140,7 +137,7 @@ MAX_COMPARED_DEPTH = 256  # nesting of items that uniqueItems can compare
 
 
 def _make_items(making: Making) -> Check | None:
-    """Makes the check of ``prefixItems`` and ``items``; in draft-07 of ``items`` as a list, and ``additionalItems``."""
+    """Makes the check of ``prefixItems`` and ``items``; in draft-07 of ``items`` and ``additionalItems``."""
     if "prefixItems" in making.keywords:
         first, rest = making.many("prefixItems"), making.one("items")
     elif isinstance(making.keywords.get("items"), list):
@@ -213,7 +210,7 @@ def _make_unique(making: Making) -> Check | None:
 
 def _make_contains(making: Making) -> Check:
     check = making.one("contains")
-    assert check is not None, "the keyword is there; minContains and maxContains mean nothing alone"
+    assert check is not None, "the keyword is present; minContains and maxContains mean nothing alone"
     fewest, most = making.keywords.get("minContains", 1), making.keywords.get("maxContains")
     few = making.rule("contains", f"should contain at least {int(fewest)} of the items that 'contains' describes")
     many = making.rule(
@@ -246,8 +243,8 @@ MAX_SHOWN_NAMES = 10  # allowed names that a message lists
 
 
 def _make_properties(making: Making) -> Check | None:
-    """Makes the check of ``properties``, ``patternProperties`` and ``additionalProperties``, which go over the object
-    together."""
+    """Makes the one check of ``properties``, ``patternProperties`` and ``additionalProperties``."""
+    # One pass over the object: which names are additional follows from the other two.
     named: dict[str, Check | None] = {
         name: None if check is accept else check for name, check in making.named("properties").items()
     }
@@ -352,8 +349,7 @@ def _missing(names: tuple[str, ...], rule: Rule) -> Check:
 
 
 def _make_dependent(making: Making) -> Check | None:
-    """Makes the check of ``dependentRequired`` and ``dependentSchemas``; in draft-07 of ``dependencies``, which is
-    both."""
+    """Makes the check of ``dependentRequired`` and ``dependentSchemas``; in draft-07 of ``dependencies``."""
     dependencies: dict[str, list[Check]] = {}
     for keyword in ("dependentRequired", "dependencies"):
         for name, names in making.keywords.get(keyword, {}).items():
@@ -381,7 +377,7 @@ def _make_dependent(making: Making) -> Check | None:
 
 
 def common(one: Collection[str], other: Collection[str]) -> list[str]:
-    """Returns the names in both; the work is that of the shorter."""
+    """Returns the names in both, by going through the shorter."""
     fewer, more = (one, other) if len(one) < len(other) else (other, one)
     return [name for name in fewer if name in more]
 
@@ -425,9 +421,8 @@ OBJECTS = (
 # -- other schemas for the same value ----------------------------------------------------------------------------------
 
 
-TELLING = {"type": 0, "enum": 1, "const": 1, "required": 1, "additionalProperties": 1}
-"""Keywords that tell the alternatives of a union apart, and how deep inside the value: an alternative none of whose
-such keywords is broken is the one that was meant."""
+DISTINGUISHING = {"type": 0, "enum": 1, "const": 1, "required": 1, "additionalProperties": 1}
+"""Keywords that distinguish the alternatives of a union, with the depth inside the value to which they do."""
 
 
 def _make_all(making: Making) -> Check | None:
@@ -480,7 +475,7 @@ def _make_one(making: Making) -> Check:
 
 
 def _types(making: Making, keyword: str) -> Rule | None:
-    """Returns the rule for a value whose type no alternative takes; None if some alternative takes any type."""
+    """Returns the rule for a value of a type that no alternative accepts; None if an alternative accepts any type."""
     names: dict[str, None] = {}
     for place in making.place.children[keyword].values():
         types = place.keywords.get("type")
@@ -491,15 +486,16 @@ def _types(making: Making, keyword: str) -> Rule | None:
 
 
 def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at: At, run: ValidationRun) -> bool:
-    """Notes the problems of a value that fits no alternative: those of the alternative that was meant, if only one can
-    have been."""
+    """Notes the problems of a value that fits no alternative, and returns False."""
     if run.found is None:
         return False
+    # An alternative is meant if none of its distinguishing keywords is broken. If only one can have been meant, its own
+    # problems help a model more than "fits none of the alternatives".
     meant: list[list[Found]] = []  # the problems of each alternative that can have been meant
-    typed: list[list[Found]] = []  # the problems of each alternative that takes a value of this type
+    typed: list[list[Found]] = []  # the problems of each alternative that accepts a value of this type
     for check in checks:
         found = run.explain(check, value, at)
-        if not any(_tells_apart(one, at) for one in found):
+        if not any(_distinguishes(one, at) for one in found):
             meant.append(found)
         if not any(place is at and broken.keyword == "type" for place, broken in found):
             typed.append(found)
@@ -517,15 +513,15 @@ def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at
     return False
 
 
-def _tells_apart(found: Found, where: At) -> bool:
+def _distinguishes(found: Found, where: At) -> bool:
     at, rule = found
-    levels = TELLING.get(rule.keyword, -1)
+    levels = DISTINGUISHING.get(rule.keyword, -1)
     return levels >= 0 and (at is where or (levels == 1 and at is not None and at[0] is where))
 
 
 def _make_not(making: Making) -> Check:
     check = making.one("not")
-    assert check is not None, "the keyword is there"
+    assert check is not None, "the keyword is present"
     rule = making.rule("not", "should not be what 'not' describes")
 
     def fits_not(value: Any, at: At, run: ValidationRun) -> bool:
@@ -537,7 +533,7 @@ def _make_not(making: Making) -> Check:
 def _make_if(making: Making) -> Check | None:
     condition = making.one("if")
     then, otherwise = making.one("then") or accept, making.one("else") or accept
-    assert condition is not None, "the keyword is there"
+    assert condition is not None, "the keyword is present"
     if then is accept and otherwise is accept:
         return None
 
@@ -558,11 +554,15 @@ COMBINED = (
 
 # -- parts that no other keyword has evaluated -------------------------------------------------------------------------
 
+# `unevaluatedProperties` and `unevaluatedItems` are about the parts that no other keyword has evaluated. Only they need
+# those, from a second kind of compiled function, `Collect`: it goes through the keywords that apply to the same value,
+# except for alternatives that do not fit, and gathers the names or positions that each evaluates.
+# https://json-schema.org/draft/2020-12/json-schema-core#section-11
 
 _COLLECTING = 24  # units of work for a schema that is asked for its evaluated parts
 
 Collect: TypeAlias = Callable[[Any, At, ValidationRun, set[Any]], bool]
-"""Adds the evaluated parts to the set. Returns True if those are all parts, whatever is in the set."""
+"""Adds the evaluated parts to the set; returns True if those are all parts."""
 
 Own: TypeAlias = Callable[[Making], Iterator[Collect]]
 """Yields the collectors of the parts that a schema's own keywords evaluate."""
@@ -573,7 +573,7 @@ def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any
 
     Args:
         keyword: its name.
-        own: gives the collectors of a schema's own keywords.
+        own: yields the collectors of a schema's own keywords.
         parts: the parts of a value, with their names or places.
         making: the schema.
     """

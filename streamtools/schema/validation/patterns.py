@@ -1,8 +1,7 @@
 """Matches ``pattern``: regular expressions in their ECMA-262 meaning, on Rust's regex engine, which never backtracks.
 
-A pattern is rewritten piece by piece, since the two languages differ in what ``\\d``, ``\\w``, ``\\s``, ``\\b`` and
-``.`` match and in what has to be escaped. A pattern with a feature that the engine does not have (look-around, back
-references), or that ECMA-262 does not know, is refused with `PatternError`, and not enforced.
+Input: a pattern. Output: a `Pattern`, or a `PatternError` for one that the engine cannot run (look-around, back
+references) or that ECMA-262 does not know; such a pattern is not enforced.
 
 https://262.ecma-international.org/#sec-patterns, https://docs.rs/regex/latest/regex/#syntax
 """
@@ -19,8 +18,10 @@ from pydantic_core import SchemaValidator, core_schema
 __all__ = ["Pattern", "PatternError", "compile_pattern", "translate"]
 
 MAX_WEIGHT = 50_000
-"""Largest weight of one pattern: about the instructions that the engine compiles it to, some 100 ns each."""
+"""The largest weight of one pattern: about the instructions that the engine compiles it to, some 100 ns each."""
 
+# The two languages differ in the characters of `\d`, `\w`, `\s`, `\b` and `.`: Rust's are those of Unicode, ECMA-262's
+# are ASCII but for white space and line ends.
 _SETS = {
     "d": "0-9",
     "D": r"\x{0}-\x{2f}\x{3a}-\x{10ffff}",
@@ -30,7 +31,7 @@ _SETS = {
     "S": r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}"
     r"\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}",
 }
-"""The sets as the inside of a class, so that they can stand in one with others."""
+"""The sets as the inside of a class, where others may stand beside them."""
 _DOT = r"[^\x{a}\x{d}\x{2028}\x{2029}]"
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 _BOUNDARIES = {"b": r"(?-u:\b)", "B": r"(?-u:\B)"}
@@ -45,20 +46,19 @@ _SET_WEIGHT = 10
 
 
 class PatternError(ValueError):
-    """The pattern cannot be enforced; the text says why."""
+    """Raised for a pattern that cannot be enforced; its text is the reason."""
 
 
 class Pattern(NamedTuple):
-    """A pattern, ready to be matched against texts."""
+    """Matches a pattern against texts."""
 
     matches: Callable[[str], bool]
     """Returns whether a text has a match anywhere, in time linear in the text."""
     weight: int
 
     def units(self, chars: int) -> int:
-        """Returns the possible cost of matching texts of that many characters, in units of a validation's work (50 ns):
-        at the worst the engine follows every state that the pattern can be in, at some 0.25 ns for each unit of its
-        weight."""
+        """Returns the possible cost of matching texts of that many characters, in units of a validation (50 ns)."""
+        # At the worst the engine follows every state that the pattern can be in: 0.25 ns for each unit of its weight.
         return chars * max(self.weight, _LIGHT) // _WEIGHED_CHARS
 
 
@@ -87,7 +87,7 @@ def translate(pattern: str) -> tuple[str, int]:
 
 
 class _Translation:
-    """One pass over the pattern. `_weights` has the weight of each open group, without its last piece."""
+    """Translates a pattern in one pass. `_weights` has the weight of each open group, without its last piece."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -99,6 +99,7 @@ class _Translation:
     def run(self) -> tuple[str, int]:
         while self._at < len(self._text):
             self._piece()
+            # Before the engine sees it: `((a{999}){999}){999}` is short, and would be compiled to a billion states.
             if self._weights[-1] + (self._last or 0) > MAX_WEIGHT:
                 raise PatternError("its repetitions are too many together")
         if len(self._weights) > 1:
@@ -157,7 +158,7 @@ class _Translation:
     def _close(self) -> None:
         self._at += 1
         if len(self._weights) == 1:
-            raise PatternError("a parenthesis closes no group")
+            raise PatternError("a parenthesis is not opened")
         self._settle()
         weight = self._weights.pop()
         self._out.append(")")
@@ -170,7 +171,7 @@ class _Translation:
             self._add(r"\{")
             return
         if self._last is None:
-            raise PatternError(f"there is nothing that {char!r} could repeat")
+            raise PatternError(f"expected something that {char!r} could repeat")
         written, times = (char, 1) if found is None else (found.group(), _times(found))
         self._at += len(written)
         self._out.append(written)
@@ -221,7 +222,8 @@ class _Translation:
         if char in _CONTROLS and char and char != "0":
             return _CONTROLS[char]
         if not char or char.isalnum() or char == "_":
-            raise PatternError(f"{'a lone backslash' if not char else ascii(chr(92) + char)} is no escape of ECMA-262")
+            escape = "a lone backslash" if not char else ascii(chr(92) + char)
+            raise PatternError(f"{escape} is not an escape of ECMA-262")
         return ord(char)
 
     def _joined(self, code: int) -> int:
@@ -232,7 +234,7 @@ class _Translation:
             self._at = low.end()
             return 0x10000 + ((code - 0xD800) << 10) + (int(low.group(1), 16) - 0xDC00)
         if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
-            raise PatternError("it has an escape that is no character")
+            raise PatternError("it has an escape that is not a character")
         return code
 
     def _class(self) -> tuple[str, int]:
@@ -270,11 +272,12 @@ class _Translation:
 
 
 def _literal(char: str) -> str:
-    """Returns a character by its number, unless it is a letter or a digit, so that none can be taken for syntax."""
+    """Returns a character in a form that stands for itself."""
     if char.isascii() and char.isalnum():
         return char
+    # By its number: characters that mean nothing in ECMA-262, such as `&&` in a class, may be syntax in Rust.
     if "\ud800" <= char <= "\udfff":
-        raise PatternError("it has half a surrogate pair, which is no character")
+        raise PatternError("it has half a surrogate pair, which is not a character")
     return f"\\x{{{ord(char):x}}}"
 
 

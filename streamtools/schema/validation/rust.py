@@ -1,11 +1,7 @@
-"""Asks jsonschema-rs for a fast first opinion: a value that it finds valid is valid; any other this package judges
-itself.
+"""Asks jsonschema-rs for a fast first opinion: a value that it finds valid is valid; this package judges any other.
 
-It is asked only where its verdict is known to be the same, and its work to be bounded: not for recursive schemas, nor
-for those that apply many schemas to one value, nor for patterns that are not enforced. It gets a schema of its own,
-written anew from the document read here: local references only, no annotations, no formats, patterns translated.
-
-One difference is intended: a value so large that our own engine gives up (``max_validation_steps``) may be valid here.
+Input: a document with its own validator. Output: a validator that asks both, or None where jsonschema-rs is not asked.
+One difference is intended: a value so large that our own engine gives up (``max_validation_steps``) may be valid.
 """
 
 from __future__ import annotations
@@ -22,9 +18,9 @@ from .patterns import translate
 __all__ = ["rust_validator"]
 
 MAX_PEAK = 64
-"""Most schemas applied to one value: jsonschema-rs cannot be told to stop, and takes some 20 ns for each."""
+"""The most schemas applied to one value: jsonschema-rs cannot be stopped, and takes some 20 ns for each."""
 MAX_WEIGHT = 4096
-"""Largest weight of the patterns matched against one value, as `patterns` counts it."""
+"""The largest weight of the patterns matched against one value, as `patterns` counts it."""
 MAX_EXACT = 1 << 53
 """Numbers above which jsonschema-rs compares integers with floats as floats."""
 
@@ -34,7 +30,7 @@ _DRAFTS = {"2020-12": "Draft202012Validator", "draft-07": "Draft7Validator"}
 
 @dataclass(slots=True, eq=False)
 class RustValidator:
-    """Asks jsonschema-rs first, and the package's own validator whenever that does not say "valid"."""
+    """Asks jsonschema-rs first, and the package's own validator about any value that it does not find valid."""
 
     _own: OwnValidator
     _fits: Callable[[Any], bool]
@@ -58,13 +54,21 @@ class RustValidator:
     def _accepts(self, value: Any) -> bool:
         try:
             return self._fits(value)
-        except (TypeError, ValueError):  # not possible in JSON text: half a surrogate pair, a key that is no string
+        except (TypeError, ValueError):  # not possible in JSON text: half a surrogate pair, a key that is not a string
             return False
 
 
 def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight: int) -> RustValidator | None:
-    """Returns a validator that asks jsonschema-rs first; None if jsonschema-rs is not installed or not to be asked
-    about this schema, the patterns of which have this `weight` together."""
+    """Returns a validator that asks jsonschema-rs first; None if it is not installed or not to be asked.
+
+    Args:
+        own: the package's own validator.
+        document: the schema.
+        shape: the analysis of its references.
+        weight: the weight of all of its patterns together.
+    """
+    # It cannot be stopped, and no other thread runs while it works, so its work has to be bounded: not for recursive
+    # schemas, nor for those that apply many schemas to one value, nor for heavy patterns.
     if shape.is_recursive or shape.peak > MAX_PEAK or shape.peak * weight > MAX_WEIGHT:
         return None
     if own.unenforced or not _is_plain(document):
@@ -78,10 +82,10 @@ def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight
         made = make(
             _Rewriting(document).schema,
             validate_formats=False,
-            pattern_options=jsonschema_rs.RegexOptions(),  # no backtracking
+            pattern_options=jsonschema_rs.RegexOptions(),  # which never backtracks
             retriever=_refuse,
         )
-    except ValueError:  # stricter than we are about a keyword that decides nothing
+    except ValueError:  # stricter than this package about an annotation
         return None
     return RustValidator(own, made.is_valid)
 
@@ -91,8 +95,9 @@ def _refuse(uri: str) -> Any:
 
 
 def _is_plain(document: Document) -> bool:
-    """Returns whether both validators read the document alike: one dialect, numbers that floats can hold, no items to
-    compare but texts; and no keyword that uses what others have evaluated."""
+    """Returns whether both validators read the document alike."""
+    # Only where their verdicts are known to be the same: in one dialect, with numbers that floats can express, no items
+    # to compare but texts, and without keywords about the parts that others have evaluated.
     dialect = document.root.resource.dialect
     return all(
         place.resource.dialect is dialect
@@ -117,8 +122,10 @@ def _is_exact(value: Any) -> bool:
 
 
 class _Rewriting:
-    """Rewrites the document: only keywords that decide, and the targets of references under ``$defs``, each schema
-    once."""
+    """Rewrites the document with only the keywords that decide, and the targets of references under ``$defs``."""
+
+    # Each schema once, with local references only and its patterns translated: so jsonschema-rs resolves nothing by
+    # itself, and reads nothing that this package has not read.
 
     def __init__(self, document: Document) -> None:
         targets = dict.fromkeys(target for place in document.places for target in place.references.values())
@@ -129,7 +136,7 @@ class _Rewriting:
         self.schema: Any = {"allOf": [self._use(document.root)], holder: definitions}
 
     def _use(self, place: Place) -> Any:
-        """Returns a schema where it is used; a reference to it if it stands among the definitions."""
+        """Returns a schema for the place of its use; a reference to it if it is among the definitions."""
         name = self._names.get(place)
         return self._schema(place) if name is None else {"$ref": self._prefix + name}
 

@@ -1,7 +1,4 @@
-"""Handles JSON values: finds their kind, compares them, spells them in messages; and copies a schema that was given.
-
-A schema is copied as plain JSON, and no more of it than the limits allow.
-"""
+"""Handles JSON values: finds their kind, compares them, spells them in messages; and copies a schema within limits."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ KINDS: tuple[type, ...] = (dict, list, str, int, float, bool, type(None))
 
 
 class OTHER:
-    """Stands for the type of a value that is no JSON value at all."""
+    """Stands for the type of a value that is not a JSON value at all."""
 
 
 MAX_SPELLED_CHARS = 40  # of one value of a schema in a message
@@ -35,25 +32,25 @@ _BIG = 1 << 61  # hash() of smaller integers is the integer itself: a peer canno
 
 
 class Spending(Protocol):
-    """Counts work, as a validation's run does."""
+    """Counts work, as a `ValidationRun` does."""
 
     def spend(self, steps: int, /) -> None: ...
     def spend_on_text(self, chars: int, /) -> None: ...
 
 
 class TooDeep(Exception):
-    """A value is nested too deep to be compared."""
+    """Raised for a value that is nested too deep to be compared."""
 
 
 def kind_of(value: Any) -> type:
-    """Returns the type of `KINDS` that `value` is an instance of; `OTHER` if it is of none."""
+    """Returns the first type of `KINDS` that `value` is an instance of; `OTHER` for any other value."""
     if isinstance(value, bool):
         return bool
     return next((kind for kind in KINDS if isinstance(value, kind)), OTHER)
 
 
 def is_integer(value: Any) -> bool:
-    """Returns whether a value is a whole number: 1.0 is one in JSON Schema, True is none."""
+    """Returns whether a value is a whole number: in JSON Schema 1.0 is one, True is not."""
     kind = kind_of(value)
     return kind is int or (kind is float and float(value).is_integer())
 
@@ -62,9 +59,10 @@ def is_multiple(value: float, divisor: float) -> bool:
     """Returns whether `value` divided by `divisor` is whole, by the decimals as written: 0.3 is a multiple of 0.1."""
     if isinstance(value, int) and isinstance(divisor, int):
         return value % divisor == 0
+    # By integers: as floats, 0.3 / 0.1 is 2.9999999999999996.
     try:
         (number, exponent), (part, part_exponent) = _decimal(value), _decimal(divisor)
-    except ValueError:  # infinity, which no JSON text can hold
+    except ValueError:  # infinity, which JSON does not have
         return False
     shift = exponent - part_exponent
     if shift >= 0:
@@ -94,8 +92,8 @@ def _decimal(number: float) -> tuple[int, int]:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Returns whether two JSON values are equal: 1 and 1.0 are, True and 1 are not. Recurses as deep as both are
-    alike."""
+    """Returns whether two JSON values are equal: 1 and 1.0 are, True and 1 are not."""
+    # Recurses as deep as both are alike: one of them is of the schema, whose depth is bounded.
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(item, other[name]) for name, item in one.items())
     if isinstance(one, list) and isinstance(other, list):
@@ -106,8 +104,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """Returns the steps of comparing with a value of a schema: one for each of its values, and more for texts by their
-    length."""
+    """Returns the steps of comparing with a value of a schema: by the number of its values, and the length of texts."""
     if isinstance(value, str):
         return 1 + len(value) // 64
     if not isinstance(value, (dict, list)):
@@ -129,8 +126,7 @@ def scalar_key(value: Any) -> Hashable:
 
 
 def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
-    """Returns a key that is equal for equal JSON values: for an object or array a text, which Python hashes with a
-    secret. A peer could make the hashes of tuples of numbers collide.
+    """Returns a key that is equal for equal JSON values.
 
     Args:
         value: plain JSON.
@@ -142,6 +138,7 @@ def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
     """
     if not isinstance(value, (dict, list)):
         return scalar_key(value)
+    # A text, which Python hashes with a secret. A peer could make the hashes of tuples of numbers collide.
     written: list[str] = []
     _write(value, depth, spending, written)
     text = "".join(written)
@@ -174,8 +171,9 @@ def _write(value: Any, depth: int, spending: Spending, out: list[str]) -> None:
 
 
 def _number_key(value: float) -> Hashable:
-    """Returns a key for a number. Python hashes big integers modulo a prime, so that a peer could make any number of
-    them collide; their digits are hashed with a secret."""
+    """Returns a key for a number."""
+    # Python hashes big integers modulo a prime, so that a peer could make any number of them collide; their digits are
+    # a text, which is hashed with a secret.
     if -_BIG < value < _BIG:
         return value
     return (int, format(int(value), "x")) if is_integer(value) else value
@@ -209,7 +207,7 @@ def spelled(value: Any) -> str:
 
 
 LEVELS_PER_SCHEMA = 4
-"""Levels of JSON for each level of schemas: two for most keywords (``{"properties": {"a": {}}}``), and room for the
+"""Levels of JSON for each level of schemas: two for most keywords (``{"properties": {"a": {}}}``), and as many for the
 values of ``const`` and ``default``."""
 MAX_NAME_CHARS = 128  # of a name in a pointer
 MAX_INTEGER_BITS = 14_000  # some 4,200 digits: Python writes no longer integers
@@ -248,7 +246,7 @@ def read_schema(schema: Any, limits: Limits) -> Any:
             raise refuse_size("is larger than", "max_schema_bytes", limits.max_schema_bytes)
         count += 1
         if count + len(waiting) + len(children) > limits.max_schema_values:
-            raise refuse_size("holds more JSON values than", "max_schema_values", limits.max_schema_values)
+            raise refuse_size("has more JSON values than", "max_schema_values", limits.max_schema_values)
         waiting.extend(children)
     return top[0] if kept is None else kept
 
@@ -276,7 +274,7 @@ def _copy_object(value: dict[Any, Any], item: _Item) -> tuple[Any, int, list[_It
     children = []
     for name, child in value.items():
         if not isinstance(name, str):
-            raise SchemaError(f"has a key of type {type(name).__name__}; keys are strings", path=pointer_of(item.trail))
+            raise SchemaError(f"expected strings as keys, got a {type(name).__name__}", path=pointer_of(item.trail))
         cost += _text_bytes(name) + 2
         copied[name] = None  # reserves the place, so that the order stays
         children.append(_Item(child, copied, str.__str__(name), item.level + 1, (item.trail, name)))
@@ -296,9 +294,9 @@ def _copy_number(value: Any, trail: Trail) -> tuple[Any, int]:
         return int.__int__(value), 1 + value.bit_length() // 4
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise SchemaError("is no finite number, so that JSON cannot hold it", path=pointer_of(trail))
+            raise SchemaError("expected a number that JSON has, got one that is not finite", path=pointer_of(trail))
         return float.__float__(value), 8
-    raise SchemaError(f"is a {type(value).__name__}; a schema is plain JSON", path=pointer_of(trail))
+    raise SchemaError(f"expected plain JSON, got a {type(value).__name__}", path=pointer_of(trail))
 
 
 def _text_bytes(text: str) -> int:
