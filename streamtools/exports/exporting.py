@@ -213,6 +213,7 @@ def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinitio
     Raises:
         ToolDefinitionError: no tool can be made of it.
     """
+    # Only these classes: any other one is refused as a tool, with what to write.
     if inspect.isclass(of) and (hasattr(of, "model_fields") or is_dataclass(of) or is_typeddict(of)):
         description = docstring_of(of).description or ""  # its own: pydantic's BaseModel has one, too
         return ToolDefinition(Tool.from_model(of, _returned(of), name=of.__name__, description=description))
@@ -315,6 +316,7 @@ def export_output(
         ToolDefinitionError: no schema can be made of the type.
         SchemaError: the schema is not a schema, or exceeds a limit.
     """
+    # As for a tool: the model is held to the provider's form of the schema, and the answer judged by its own.
     found, form = _form(wire)
     reader = answer_reader(kind)
     called = PLAIN_NAMES.fitted(name or _title(kind))
@@ -466,6 +468,7 @@ def _export_all(
     if strict == "where_possible":
         find(wire, True)  # raises where there is no strict form
     limits = limits or format.limits
+    # Before anything is exported: no form of the tools would help.
     if limits.tools is not None and len(tools) > limits.tools:
         raise ExportError(f"{format.name}: expected at most {limits.tools} tools in a request, got {len(tools)}")
     batch = _Batch(format, limits)
@@ -545,6 +548,7 @@ class _Batch:
         schema: Any = one.payload if groups is None else groups.entry_in(one.payload)
         if "custom" in (one.tool.kind, schema.get("type")) and self.format.freeform is not None:
             return  # its text is held to a grammar, not to a schema
+        # The schema as it is sent: a rewrite changes how many properties are optional, and how many unions there are.
         for step in self.format.schema_at:
             schema = schema.get(step, {})
         found = counts(schema)

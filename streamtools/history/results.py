@@ -402,6 +402,7 @@ class _Calls:
 
     def by_id(self, observation: Observation) -> _Place | None:
         """Returns the call that has the observation's id, or None."""
+        # In the history the id may be another, which the provider accepts.
         names = stand_ins(observation.call_id, self._wire, self._latest)
         places = [(place, number) for number, name in enumerate(names) for place in self._latest[name].values()]
 

@@ -342,6 +342,7 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     stand_ins = StandIns(message)
     entries = wire.read([stand_ins.covered(message)])
     found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
+    # A mistake in a registered wire's record: the row and the reader disagree.
     if found is None:
         raise ExportError(f"{wire.name} recognises this result, and its `read` finds none in {sorted(message)}")
     own = found.results[0]
@@ -361,6 +362,7 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
 
 def _of_mcp(result: JSON) -> InspectedResult | None:
     content = result.get("content")
+    # MCP's result has no mark of its own: only the absence of others' marks distinguishes it.
     if "role" in result or "type" in result or not isinstance(content, Sequence) or isinstance(content, str):
         return None
     blocks = read_blocks([_mcp_block(block) for block in content])
@@ -608,6 +610,7 @@ def _from_url(text: str, store: AttachmentStore) -> Any:
 
 
 def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> Any:
+    # Only beside a type: a text in a field `data` may look like base64 by chance ("data" is).
     mime_type = next((node[key] for key in _TYPES if isinstance(node.get(key), str)), None)
     if mime_type is None or (data := decoded(text)) is None:
         return node
@@ -644,6 +647,7 @@ def _rewritten(node: Any, change: Callable[[Any], Any], left_alone: frozenset[st
 @lru_cache(maxsize=1)
 def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
     """Returns the types and keys that mark calls whose arguments are a value."""
+    # Derived from the wires' own rows, so that the arguments of a registered wire's calls are left alone, too.
     lists = {wire.rules.call_path.partition("[")[0] for wire in wires if wire.rules.call_path}
     formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
     marks = {format.inside or format.type or format.arguments for format in formats}

@@ -236,6 +236,7 @@ def contribution_of(party: object) -> Contribution | None:
     """
     if isinstance(party, Contribution):
         return party
+    # A decorated function is a tool, whose attributes are its own: the hook was set on the function.
     for owner in (party, getattr(party, "fn", None)):
         hook = getattr(owner, "get_tool_interop_contribution", None)
         if hook is None:

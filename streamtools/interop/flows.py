@@ -67,6 +67,7 @@ class SchemaFlow:
         """Returns the description of a schema."""
         if (count := len(members(dict(schema)))) != 1:
             raise ExportError(f"expected the schema of one tool, got {count}; registry.describe(...) splits a group")
+        # In their order of precedence: the first that recognises the schema reads it.
         for accessor in self._accessors.values():
             if (found := accessor.inspect(schema)) is not None:
                 described = self._inputs.get(found.tool_name)
@@ -181,6 +182,7 @@ class CallFlow:
         name = found.tool_name if wire is None else self._memory.name_on(wire, found.tool_name)
         if found.payload_format in wanted and not self._wants_change(call, found, wire, wanted):
             return call if found.problem is None else self.sanitize(call, complete=True)
+        # Gemini may omit ids, and MCP has none, where most other wires need one for the result.
         if found.call_id is None and wire is not None:
             found = replace(found, call_id=_made_up(found, seed))
         adapters = _fitting(self._adapters, found.payload_format, wanted, raw=found.payload_kind == "raw")
@@ -301,7 +303,8 @@ def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
         try:
             return write(adapter)
         except ExportError as error:
-            problems.append(error)  # kept: the next format may carry what this one cannot
+            # The next format may carry what this one cannot: an object, where this one is of raw text.
+            problems.append(error)
     raise problems[0]
 
 

@@ -136,6 +136,7 @@ class _Writer:
         calls = {call.call_id: call for place, each in enumerate(found) for call in [self._call(each, place)]}
         if len(calls) < len(found):
             raise ExportError("two calls of one answer have the same id")
+        # A result of no call here is an orphan, which stays behind the answer: the stored order is the history's.
         by_id = {result.call_id: result for result in results if result.call_id in calls}
         if len(by_id) < sum(result.call_id in calls for result in results):
             raise ExportError("two results are for one call; a history has one for each")
@@ -366,6 +367,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
     text, value = history_form(call)
     raw = call.kind == "custom"
     written = stored_call(call.call_id, call.name, value["input"] if raw else text, raw=raw)
+    # Refused arguments that are whole stay the model's own: only emptied ones make a `SanitizedCall`.
     same = value["input"] == call.arguments_text if raw else bool(value) or call.arguments is not None
     if call.status == "ready" or (same and call.status != "truncated"):
         return written

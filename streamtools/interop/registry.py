@@ -325,6 +325,7 @@ class ToolInteropRegistry:
         self._used()
         wire = _target(target).wire
         found = [self._results.inspect(result) for result in results if isinstance(result, dict)]
+        # The result has to be of the kind of its call, as it stands in that history: custom, or wrapped in a function.
         if target_formats and raw_formats().isdisjoint(target_formats):
             found = [replace(result, kind="function") for result in found]
         contents = [self._results.content(result, wire) for result in found]

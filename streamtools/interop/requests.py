@@ -110,6 +110,7 @@ def build_request_context(
     if isinstance(schema_target_formats, str):
         written = f"schema_target_formats=[{schema_target_formats!r}]"
         raise TypeError(f"schema_target_formats: expected a list, got a str; write {written}")
+    # When the context is built, and not when the first tool is converted, far from the mistake.
     for format in schema_target_formats:
         if not registry.knows_format(format):
             known = ", ".join(dict.fromkeys(name for formats in TARGET_FORMATS.values() for name in formats))
@@ -246,6 +247,7 @@ def finalize(
     """
     partial = state.get("partial")
     calls = partial.get("tool_calls") if isinstance(partial, dict) else None
+    # The state is the program's, and a request without calls has none of these.
     if isinstance(partial, dict) and isinstance(calls, list):
         registry = get_registry_from_context(context)
         given = [call for call in calls if isinstance(call, dict)]

@@ -274,6 +274,7 @@ def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any
     except (SchemaError, ToolDefinitionError) as error:
         raise ExportError(f"tool {name!r}: {error}") from error
     exported = export(tool, wire)
+    # The export is a whole entry, of which only the parameters are taken: the adapter writes the rest.
     written = find(wire, False)[0].function.read(exported.payload)
     assert written is not None, "a format reads what it writes"
     if not exported.rewritten and not exported.losses and written.schema == parameters:
@@ -353,6 +354,7 @@ class Memory:
     """
 
     def __init__(self, *, keeps: bool) -> None:
+        # A registry outside of any request would grow without an end, and mix the tools of all requests.
         self._keeps = keeps
         self._freeform: set[str] = set()
         self._namespaces: dict[str, str] = {}
@@ -441,6 +443,7 @@ def _unwrapped(call: InspectedCall) -> InspectedCall:
     """Returns a function's call to a freeform tool as the raw text in it."""
     metadata = {**call.payload_metadata, "unwrapped": True}
     text = call.payload.get("input")
+    # Exactly the one text that the schema has: anything else is no text of the model's, and must not run as one.
     if call.payload.keys() == {"input"} and isinstance(text, str):
         return replace(call, payload=text, payload_kind="raw", payload_metadata=metadata)
     return replace(call, payload=None, payload_kind="raw", payload_metadata=metadata, problem="invalid_arguments")

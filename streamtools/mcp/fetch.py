@@ -357,7 +357,8 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
             return False
         more = await aside.run(_read_page, page, limits, found, aside)
         cursor = _next_cursor(page)
-        del page  # it may be large, and the next one is on its way
+        # It may be large, and the next one is on its way.
+        del page
         if not more:
             return False
         if cursor is None:

@@ -107,7 +107,8 @@ class Peer:
 
     def _list(self, cursor: str | None) -> Awaitable[Any]:
         given: dict[str, Any] = {}
-        if "cache_mode" in self._list_parameters:  # the SDK's Client keeps lists of its own, which ours would duplicate
+        # The SDK's Client caches lists itself, by its own rules: ours asks the server, and caches by server and caller.
+        if "cache_mode" in self._list_parameters:
             given["cache_mode"] = "refresh"
         if cursor is not None:
             given |= self._at(cursor)
@@ -178,6 +179,7 @@ class Peer:
 
     async def _list_until(self, name: str) -> None:
         """Lets the session see the tool's current schema, which it has not seen if the list was cached."""
+        # Page by page until the tool was seen: the list may be long, and its cursors may lead in a circle.
         cursor, seen = None, set[str]()
         while True:
             page = await self._listed(cursor)
@@ -221,7 +223,8 @@ def _answer_type(types: Any) -> Any:
 
 async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  # pragma: no cover - mcp 1
     """Awaits a call of mcp 1, which leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
-    request_id = getattr(session, "_request_id", None)  # the id of the next request; no public name gives it
+    # The id of the next request, which no public name gives: without it the server would go on with the call.
+    request_id = getattr(session, "_request_id", None)
     try:
         return await asked
     except anyio.get_cancelled_exc_class():
@@ -229,6 +232,7 @@ async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  
             params = types.CancelledNotificationParams(requestId=request_id, reason="nobody waits for it any more")
             cancelled = types.CancelledNotification(method="notifications/cancelled", params=params)
             notification = types.ClientNotification(cancelled)
+            # Shielded, since this task is being cancelled; bounded, since a server that hangs must not hold it up.
             with anyio.move_on_after(CANCEL_PATIENCE_S, shield=True):
                 try:
                     await session.send_notification(notification)

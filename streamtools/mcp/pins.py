@@ -124,6 +124,7 @@ class Pins:
 
     async def check(self, server: str, definition: ServerTool) -> str | None:
         """Returns the reason for which a tool must not be offered; None if it may, which is remembered."""
+        # By the server's own name: the prefix is this program's choice, and may change.
         old = self._approved.get(server, {}).get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:
             return None

@@ -115,6 +115,7 @@ class PayloadReader:
 
     def is_plain(self, text: str) -> bool:
         """Returns whether this text need not be fed, since it is plain text and nothing is held."""
+        # Prose without a brace or backtick is most of a text, and passes by at the price of this look.
         if self._at_edge or self._parsing is not None or self._reader.text:
             return False
         return self.found or _FIRST_CHARACTERS.isdisjoint(text)
@@ -146,8 +147,10 @@ class PayloadReader:
             except NotACall:
                 self._give_up(self._reader.take_back())
             except TextOver:
+                # A text that ends inside an object: what is held is text if nothing of it was a payload, and the
+                # punctuation of a cut payload otherwise.
                 rest = self._reader.take_back()
-                if self.found:  # punctuation of a cut payload
+                if self.found:
                     self._reader.at, rest = len(self._reader.text), ""
                 self._give_up(rest)
 
@@ -180,6 +183,7 @@ class PayloadReader:
         """Emits text outside the payload, without white space at its edges."""
         if not text:
             return
+        # White space is held until something follows it: at the edges of a payload, and of the text, it is dropped.
         if self._at_edge:
             text = self._blank + text
             self._blank = ""
@@ -259,6 +263,7 @@ class _Object:
         yield from reader.members(_MAX_KEY, self._member if nested else self._outer_member)
 
     def _outer_member(self, key: str, first: str) -> Parsing[None]:
+        # Both forms are read, whichever was asked for.
         is_wrapper = key == WRAPPER and first == "{" and not (self.known or self.foreign)
         yield from self._read(nested=True) if is_wrapper else self._member(key, first)
 
@@ -343,6 +348,7 @@ class _Object:
 
     def _other_words(self) -> Parsing[None]:
         """Reads a value other than a string: it is emitted as it is written, and has to be JSON."""
+        # Its pieces have been emitted before its end is seen: if that is not JSON, the payload is a broken one.
         json = PartialJSON(max_depth=self.limits.max_json_depth)
 
         def take(piece: str) -> None:
@@ -434,6 +440,7 @@ def check(
     if isinstance(found, ToolCallValidation):
         return found
     name, given, arguments = found
+    # Decoded and validated as in a pipeline, where the toolset holds the exported form in the tool's place.
     tools = Toolset([given])
     (tool,) = tools.values()
     assert tool is not None, "it is a tool, not a bare name"

@@ -88,6 +88,7 @@ def content_of(response: Any) -> ResponseContent:
     content = _get(message, "content")
     blocks: list[Any] = content if isinstance(content, list) else []
     text = content if isinstance(content, str) else "".join(_text(block) for block in blocks)
+    # Chat Completions has its calls beside the content, Anthropic in it.
     calls = [*(_get(message, "tool_calls") or ()), *(block for block in blocks if _get(block, "type") == "tool_use")]
     return ResponseContent(text=_without_thought(text), verbatim=text, calls=tuple(map(_call, calls)))
 
@@ -96,6 +97,7 @@ def _message(response: Any) -> Any:
     # Each wire says where a whole response has its message: `choices[0].message`, or the response itself.
     places = {wire.message_in: None for wire in known() if wire.message_in}
     found = (_at(response, place) for place in places)
+    # The message alone is accepted as well: programs often keep no more than that.
     message = next((message for message in found if message is not None), None)
     if message is not None:
         return message
@@ -234,6 +236,7 @@ def payload_of_turn(turn: Turn) -> Payload | None:
         payload["scratchpad"] = scratchpad
     call = next((call for call in turn.calls if call.kind != "server"), None)
     if call is not None:
+        # Invalid arguments, too: `validate_tool_call` words their problems for the model. A cut call is not whole.
         arguments = arguments_of_call(call)
         if arguments is None:
             return None
@@ -247,6 +250,7 @@ def payload_of_turn(turn: Turn) -> Payload | None:
 
 def only_thinks(turn: Turn) -> bool:
     """Returns whether a turn is a scratchpad alone, whole or cut by its length."""
+    # Cut by its length as well: the model reads its thought in the next request, and goes on from there.
     kinds = {part.kind for part in turn.parts}
     return turn.finish in ("stop", "length") and kinds <= {"reasoning", "provider"} and bool(scratchpad_of(turn))
 
@@ -406,11 +410,12 @@ def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> di
     root: list[str] = []  # the name of the parameters themselves, if a reference needs it
 
     def place(reference: str) -> str:
-        if reference[:2] not in ("#", "#/"):
-            return reference  # an anchor or an $id, which means the same everywhere
+        if reference[:2] not in ("#", "#/"):  # an anchor or an `$id`, which means the same everywhere
+            return reference
         head, slash, tail = reference.removeprefix(_DEFS).partition("/")
         if reference.startswith(_DEFS) and head in names:
             return f"{_DEFS}{names[head]}{slash}{tail}"
+        # A reference into the parameters (`#`, `#/properties/a`): they become a definition themselves.
         if not root:
             root.append(_free(tool, defs, own))
         return f"{_DEFS}{root[0]}{reference.removeprefix('#')}"
@@ -495,6 +500,7 @@ def assistant_text(response: Any, wrapper: str | None = None) -> str:
     calls = {call.call_id: call for call in response.calls if call.kind != "server"}
     if calls:
         return _calls_text(response, calls, wrapper)
+    # A history is in the mode's own words: the payload in its wrapper, if one was asked for.
     payload = payload_of_turn(response)
     if payload is not None:
         return _wrapped(payload_json(payload), wrapper)

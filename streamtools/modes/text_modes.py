@@ -164,6 +164,7 @@ class NativeToolAdapter:
     """
 
     def __init__(self, wire: str = _CHAT) -> None:
+        # Only wires whose record says where a whole response has its message: Gemini's has candidates, and parts.
         readable = [each.name for each in known() if each.message_in is not None]
         if wire not in readable:
             raise ValueError(
@@ -470,6 +471,7 @@ class ValidatedAdapter:
         """Refuses the calls that the base refuses; validates by the tool those it lets pass without a schema."""
         if payload is None:
             return check(payload, tools_by_name)
+        # The base may be a user's, which lets pass what no schema has seen; its own refusals stand.
         found = self.base.validate_tool_call(payload, tools_by_name)
         if found.validated or not found.is_valid:
             return found

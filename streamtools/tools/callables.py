@@ -63,6 +63,7 @@ def as_function(target: object) -> Callable[..., Any]:
         instead = ", or its .tool" if hasattr(target, "tool") else _INSTEAD_OF.get(type(target), "")
         raise refuse(name, f"is not callable; pass a function{instead}")
     inner = called_function(target)
+    # Its call returns at once, and none of its body runs: the model would read of a generator object.
     if inspect.isgeneratorfunction(inner):
         raise refuse(name, "is a generator" + _INSTEAD_OF_GENERATOR)
     return target
@@ -224,6 +225,8 @@ def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str
 
 
 def _as_type(annotation: Any, namespace: dict[str, Any]) -> Any:
+    # `get_type_hints` reads no bare annotation, so a function carries it: that evaluates texts, also inside of others,
+    # and with `include_extras` keeps the `Annotated` of descriptions and constraints.
     def holder() -> None: ...
 
     holder.__annotations__ = {"it": annotation}
@@ -452,6 +455,7 @@ def _marker(annotation: Any) -> tuple[str, str] | None:
     for one in metadata:
         if (found := _known(one if isclass(one) else type(one))) is not None:
             return found
+    # `Context | None` is one; in `Context | str` the model would have to choose.
     for kind in _alternatives(annotation):
         if (found := _known(get_origin(kind) or kind)) is not None and kind is not annotation:
             return found if all(other in (kind, NoneType) for other in _alternatives(annotation)) else None
@@ -587,6 +591,7 @@ class _Reader:
 
     def _opens(self, text: str, indent: int, following: str) -> bool:
         """Opens a section or field if the line does; returns whether it does."""
+        # Three dashes below a line make it a title of NumPy's; below "Parameters", or below a section that stays prose.
         underline = following.strip()
         if len(underline) >= 3 and not underline.strip("-"):
             if self._open_section("numpy", text.lower(), indent):
@@ -634,6 +639,7 @@ class _Reader:
         return item is not None
 
     def _numpy_item(self, text: str, indent: int) -> bool:
+        # `x, y : int` names two parameters, which share the description.
         item = _NUMPY_ITEM.fullmatch(text) if indent <= self._indent else None
         if item is not None:
             self._start_item(item[1].split(","), "")

@@ -339,6 +339,7 @@ def _repeats(words: str, given: Any) -> bool:
 
 def _quotes(words: str, given: Any) -> bool:
     """Returns whether a text repeats a value of the input that is longer than a common word or number."""
+    # Short values are words that a rule may well have itself: "red", "5".
     words = words.casefold()
     return any(len(leaf) > 5 and leaf in words for leaf in _leaves(given))
 
@@ -523,6 +524,7 @@ class Enforced:
     def _judged(self, values: Any, decode: bool, budget: Any) -> tuple[list[str], tuple[str, ...]]:
         found = self._compiled.validate(values, budget)
         texts: dict[Path, str] = {}
+        # Only after a refusal: a string that the schema accepts is meant as a string, whatever it looks like.
         if found and decode:
             texts = {path: text for path in _strings(found, values) if (text := decode_at(values, path)) is not None}
         if texts:

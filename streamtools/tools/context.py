@@ -99,6 +99,7 @@ class _Carried:
         if owner is None:
             return self
         found = self._slot.__get__(owner, kind)
+        # None would look like a pipeline without a context, and the tool would do without.
         if found is ELSEWHERE:
             raise ToolError(
                 "the context of a pipeline does not come along to another process; let the tool run here, or annotate "

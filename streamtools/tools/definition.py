@@ -293,6 +293,7 @@ class Tool(RunOptions, Generic[P, R]):
         Raises:
             ToolDefinitionError: `fn` does not take one dict.
         """
+        # Not `fn` itself: a partial, or an object with an async `__call__`, is no coroutine function.
         called = called_function(fn)
         is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
         from .foreign import Rerouted
@@ -506,6 +507,7 @@ def of_schema(
         raise SchemaError(f"schema: expected a JSON object, got {type(schema).__name__}")
     given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
     # The validator looks at the schema first: it has the limits, and names the place of a mistake.
+    # A validator of the user's takes its place: two judges would have to agree.
     judge = None if checks.validator is not None or given is None else Enforced(given, limits)
     accepted = None if given is None else _of_object(plain(given))
     binder = Foreign(
@@ -561,6 +563,8 @@ def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], st
     check_options(name, options)
     if (namespace := _namespace(options)) is None:
         return function, name
+    # The Responses API names a tool that was found by tool search in a namespace of the tool's own name, so that such a
+    # call has to be one of the tool without a namespace.
     if name == namespace.name:
         raise refuse(name, "has the name of its namespace; give one of them another name")
     return function, qualified(namespace.name, name)
@@ -575,6 +579,7 @@ def _made(
     function: Callable[..., Any], options: ToolOptions, binder: Binder, *, results: Results, **preset: Any
 ) -> dict[str, Any]:
     """Returns the fields of a `Tool`: those that all ways of making one share, and those in `preset`."""
+    # With `lazy`, the function has only name, text and signature: what it loads runs in a thread, sync or async.
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))

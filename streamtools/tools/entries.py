@@ -148,6 +148,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
     name = options.name or (own if format.names is None else format.names.fitted(own))
     called = name if group is None else qualified(group.name, name)
     freeform = format.freeform if tool.kind == "custom" else None
+    # Also for a freeform tool: it is a function with one text where the provider has no freeform tools.
     made = make(
         tool.schema,
         tool.name,
@@ -238,6 +239,7 @@ def _output(
         return None, ()
     if form.output_at is None:
         return None, (f"output_schema: {format.name} has no field for it",)
+    # Wrapped for the translation, which makes objects of what is outermost; only MCP keeps the wrapping.
     schema, is_wrapped = dict(tool.output_schema), False
     if not _is_object(schema, tool.name):
         definitions = {key: schema.pop(key) for key in DEFINITIONS if key in schema}
@@ -267,6 +269,7 @@ def _is_object(schema: Mapping[str, Any], tool: str) -> bool:
 # -- the formats of entries --------------------------------------------------------------------------------------------
 
 
+# `once` needs none: by default, MCP takes a tool for one that writes, may destroy, and is not idempotent.
 HINTS: Mapping[str, Mapping[str, bool]] = {
     "pure": {"readOnlyHint": True},
     "idempotent": {"idempotentHint": True},

@@ -81,7 +81,7 @@ class Foreign:
         placement = self.placement
         if self.pass_as == "mapping":
             return placement.arrange({placement.named[0].name: values}, injected)
-        if placement.var_keyword is not None:
+        if placement.var_keyword is not None:  # as one dict, so that no key can take the place of a parameter
             extra = {key: value for key, value in values.items() if key not in self.names}
             values = {key: value for key, value in values.items() if key in self.names}
             values[placement.var_keyword] = extra
@@ -96,6 +96,7 @@ class Foreign:
 
     def _copied(self, arguments: Mapping[str, Any], text: str | None, quick: bool) -> tuple[dict[str, Any], bool]:
         """Returns a copy, and whether it is large."""
+        # By way of JSON text: the copy is plain, and shares nothing with the record of the call.
         data = as_json(self.tool, arguments) if text is None else text
         is_large = len(data) > LARGE_CHARS
         if quick and is_large:

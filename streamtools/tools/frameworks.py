@@ -115,6 +115,7 @@ def _pydantic_ai(theirs: Any) -> FrameworkTool:
     _refuse_injected(theirs.name, "pydantic-ai", ["a RunContext"] if theirs.takes_ctx else [])
 
     async def invoked(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        # By its own validator, which makes the types that its function wants: ours has only judged the plain values.
         return await _worded(lambda: made.call(made.validator.validate_python(arguments), None))
 
     return FrameworkTool(
@@ -211,6 +212,7 @@ _ERRORS: Mapping[tuple[str, str], type[ToolError]] = {
 
 
 def _for_the_model(error: Exception) -> Exception:
+    # Of any other exception the model reads the type alone, as of those of our own tools.
     for kind in type(error).__mro__:
         ours = _ERRORS.get((kind.__module__.partition(".")[0], kind.__name__))
         if ours is not None:

@@ -68,6 +68,7 @@ def compile_parameters(
         raise _refused(parameters, tool, error) from error
     wire_names = _wire_names(core, tool)
     for parameter in parameters:
+        # `setdefault`: a description in pydantic's `Field` is already there, and comes before both.
         text = _note(parameter.annotation) or descriptions.get(parameter.name)
         if text:
             schema["properties"][wire_names[parameter.name]].setdefault("description", text)
@@ -188,6 +189,7 @@ def _by_keyword(parameter: Parameter) -> Parameter:
         many = GenericAlias(list, (annotation,))
         return keyword.replace(annotation=many, default=Field(default_factory=list))
     if _unpacked(parameter):
+        # Validated also where it is left out, so that a required key in the TypedDict is missing.
         default = Field(default_factory=dict, validate_default=True)
         return keyword.replace(annotation=get_args(annotation)[0], default=default)
     if parameter.kind is Parameter.VAR_KEYWORD:

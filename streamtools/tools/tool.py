@@ -110,6 +110,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
 
 def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
     if isinstance(target, Tool):
+        # Without options it is the tool already; options would be dropped without a word.
         if options == _DEFAULTS:
             return target
         raise refuse(target.name, "is a tool already; to make another of its function, pass tool.fn")
@@ -131,6 +132,8 @@ def is_method_in_class_body(target: object) -> bool:
     Raises:
         ToolDefinitionError: ``@tool`` stands below ``@classmethod``, where it would never see the class.
     """
+    # A decorator sees a plain function, and no class yet: what runs around it is the body of the class, and the first
+    # parameter is called `self`.
     function = target.__func__ if isinstance(target, classmethod) else target
     if not inspect.isfunction(function) or class_body_of(function) is None:
         return False

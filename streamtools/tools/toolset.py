@@ -95,6 +95,7 @@ class Toolset(Mapping[str, "Tool | None"]):
         if isinstance(given, str):
             name = given
         elif isinstance(given, Exported):
+            # By the name that the model calls, which the provider's form may have changed.
             name, made = given.name, given.tool
             if given.rewritten:
                 self._decoders[name] = given.decode

@@ -136,6 +136,8 @@ class TypedBinder:
         return values, coercions
 
     def _refuse_unknown(self, arguments: Mapping[str, Any]) -> None:
+        # pydantic's models ignore fields that they do not know, and a call with a misspelt argument would run without
+        # it. A model that allows extra fields says so, and has an open schema.
         names = self.typed.names
         extra = [key for key in arguments if key not in names]
         if extra and self.schema["additionalProperties"] is False:
@@ -180,11 +182,13 @@ def _compiled(model: Any, tool: str) -> CompiledParameters:
     except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
         raise refuse(tool, f"no schema can be made of the model: {one_line(error)}") from error
     definitions = schema.get("$defs", {})
+    # A model that contains itself is a reference at the root, where providers want an object.
     root = dict(definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"), schema))
     if root.get("type") != "object":
         raise refuse(tool, "model: expected an object with fields, got another JSON type")
     for key in ("title", "description", "$defs"):  # the tool has a name and a text of its own
         root.pop(key, None)
+    # Closed, though pydantic's own schema leaves it open: see `_refuse_unknown`.
     root = {"type": "object", "properties": {}, "additionalProperties": False, **root}
     for name, text in docstring_of(model).parameters.items():
         if name in root["properties"]:
@@ -296,6 +300,7 @@ class TypedArguments:
             # Strictly first: that shows for the same price whether anything has to be coerced.
             value = self.validator.validate_json(data, strict=True)
         except ValidationError as error:
+            # `strict` gives up here; `lax` has only learnt that something has to be coerced.
             if self.coerce == "strict":
                 raise self._misfit(error, from_text(self.tool, data)) from None
             value, coercions = self._coerced(data, error)

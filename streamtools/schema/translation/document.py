@@ -161,6 +161,7 @@ class SchemaDocument:
 
     def name(self, at: str) -> str:
         """Returns the name of the definition at a pointer; one name for one pointer, the same in every process."""
+        # OpenAI resolves only `#` and `#/$defs/x`, and schemas refer to any place, so each target becomes a definition.
         if at not in self._names:
             last = at.rpartition("/")[2].replace("~1", "/").replace("~0", "~") if at != "#" else "arguments"
             plain = re.sub(r"[^a-zA-Z0-9_.-]", "_", last) or "definition"
@@ -170,6 +171,7 @@ class SchemaDocument:
     @cached_property
     def recursive(self) -> frozenset[str]:
         """Pointers of the definitions that contain themselves, and of those that stand between two of them."""
+        # From both sides: a definition that leads into a circle, and is led to from one, is on one or between two.
         edges: dict[str, set[str]] = {}
         waiting = list(self.references(self.root, "#"))
         while waiting:
@@ -204,6 +206,7 @@ class SchemaDocument:
 
     def _found(self, reference: str, place: str) -> tuple[str, Any]:
         where, _, fragment = reference.partition("#")
+        # Nothing is fetched, whoever wrote the schema.
         if where and where != str(self.root.get("$id", "")).rstrip("#"):
             raise self.refused(place, f"refers to another document ({where[:80]!r}); write it into $defs")
         fragment = unquote(fragment)

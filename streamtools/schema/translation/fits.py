@@ -80,6 +80,8 @@ def kind_of(value: Any) -> str:
 def is_of(value: Any, kinds: Collection[str]) -> bool:
     """Returns whether a value is of one of the types; 1.0 is an integer, too."""
     kind = kind_of(value)
+    # ""integer" which matches any number with a zero fractional part":
+    # https://json-schema.org/draft/2020-12/json-schema-validation#section-6.1.1
     whole = isinstance(value, float) and value.is_integer()
     return kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
 
@@ -419,6 +421,7 @@ def _either(known: list[Any]) -> Any:
     """Returns one schema for a property that has several; constants become an enum."""
     if len(known) == 1:
         return known[0]
+    # The discriminator of a union of objects has a constant in each: together they are the values to choose from.
     constants = [one["const"] for one in known if isinstance(one, Mapping) and "const" in one]
     texts = len(constants) == len(known) and all(isinstance(constant, str) for constant in constants)
     return {"type": "string", "enum": constants} if texts else {"anyOf": known}

@@ -96,6 +96,7 @@ class Entries:
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """Returns the map; an object is one already."""
+        # Models that are not held to the schema write the map as such.
         if isinstance(value, dict):
             return {key: _decode(self.value, inner, (*path, key), call) for key, inner in value.items()}
         if not isinstance(value, list):
@@ -165,7 +166,7 @@ class Fields:
             where = (*path, key)
             if known is None:
                 _put(made, key, _decode(self.values, inner, where, call), where)
-            elif inner is None and known.null_is_absent:
+            elif inner is None and known.null_is_absent:  # so the tool's own default holds
                 continue
             else:
                 back = _decode(known.plan, inner, where, call)

@@ -106,11 +106,13 @@ def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
         root = outermost(document, build.lose, flat=dialect.rewrites("(root union)"))
         translation = build.translate(without(root, DEFINITIONS), "#")
         made_now = {name: one for name, one in build.definitions.items() if one is not None}
+        # Without recursion, every definition was known before it was referred to.
         if made_now == known or not document.recursive:
             break
         known = made_now
     else:
         raise document.refused("#", "its definitions that contain themselves cannot be distinguished")
+    # Every provider wants an object at the root; a recursive definition may have become a reference, or JSON text.
     if translation.schema.get("type") != "object":
         translation = wrapped(translation, WRAPPED)
     made = dict(translation.schema)
@@ -132,6 +134,7 @@ def _upper(node: dict[str, Any]) -> dict[str, Any]:
     for keyword, value in node.items():
         if keyword == "type":
             made[keyword] = value.upper()
+        # Gemini of the field in OpenAPI's form: "Unknown name "additionalProperties": Cannot find field".
         elif keyword != "additionalProperties" or isinstance(value, dict):
             made[keyword] = mapped(keyword, value, "", lambda inner, _: _upper(inner))
     return made
@@ -276,6 +279,7 @@ def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
     names = node.get("propertyNames")
     demanded = dict(names) if isinstance(names, Mapping) else {}
     patterns = list(node.get("patternProperties") or ())
+    # With several patterns, or further properties, a key need not match any one of them.
     if len(patterns) == 1 and node.get("additionalProperties") in (None, False):
         demanded.setdefault("pattern", patterns[0])
     return demanded
@@ -571,6 +575,7 @@ def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Tra
 def nullable(build: Build, translation: Translation, place: str) -> Translation:
     """Returns a translation that accepts null as well."""
     kind = translation.schema.get("type")
+    # A list of types is shorter than a union; an enum would have to list null, too.
     plain = (
         isinstance(kind, str) and kind not in ("object", "array") and not {"enum", "const"} & translation.schema.keys()
     )
@@ -751,6 +756,8 @@ def translate_scalar(build: Build, node: Mapping[str, Any], kinds: list[str], pl
         values = [value for value in values if is_of(value, kinds)]
         if not values:
             raise build.refused(place, "none of its values is of its type, so no call could be right")
+        # Gemini's OpenAPI form has enums of strings only, and a model that reads `"1"` answers so: for 1, it is better
+        # told in words.
         if not all(type(value) in build.dialect.enums for value in values):
             notes["enum"] = values
         elif "const" in node and build.dialect.action("const") is Action.KEEP:
@@ -806,7 +813,9 @@ def verbatim(
     if dialect.wants_properties and not is_union(schema):
         schema.setdefault("properties", {})
     plan = _rename(schema, dialect)
-    if flat or plan is not None:  # check that references into the moved parts still lead somewhere
+    # References may lead into a part that has moved or got another name (`#/properties/a`), as some libraries write
+    # them: refused here, and not by the provider.
+    if flat or plan is not None:
         moved = SchemaDocument(schema, document.tool)
         moved.references(schema, "#")
     return schema, plan

@@ -151,6 +151,7 @@ class ValidationRun:
 
     def spend_at_once(self, units: int) -> None:
         """Counts work that nothing can interrupt, and refuses work that would take too long."""
+        # A regular expression is one step of native code, during which no other thread runs.
         self.units -= units
         if self.units < 0 or units > _MAX_AT_ONCE:
             raise Exhausted
@@ -259,7 +260,8 @@ class OwnValidator:
             return _limit("max_validation_steps", limits.max_validation_steps, "takes too much work to check")
         except Stop:
             return False
-        except RecursionError:  # the interpreter's own limit, most of which the caller may have used up
+        except RecursionError:
+            # The interpreter's own limit, most of which the caller may have used up.
             return _limit("max_schema_depth", limits.max_schema_depth, "is nested too deep to be checked from here")
         finally:
             budget.units = run.units

@@ -135,9 +135,10 @@ class Document:
         self.root = self._add(schema, "", dialect)
         while self._unresolved:
             self._resolve(self._unresolved.pop())
+        # With a single target, a dynamic reference is a plain one: most documents need no scope at run time.
         for place in self.places:
             if place.dynamic_name is not None and len(self.holders(place.dynamic_name)) == 1:
-                place.dynamic_name = None  # there is only one target
+                place.dynamic_name = None
         self.is_dynamic = any(place.dynamic_name is not None for place in self.places)
         """True if the target of a reference depends on the way by which the reference is reached."""
 
@@ -320,8 +321,9 @@ def _wrong(should: str, place: Place, step: str) -> SchemaError:
 
 
 def _join(base: str, reference: str, at: str) -> str:
+    # Not by `urljoin`, which drops the base of schemes that it does not know (urn:, tag:).
     if not reference or reference.startswith("#"):
-        return base + reference  # urljoin does not know every scheme (urn:, tag:)
+        return base + reference
     try:
         return urljoin(base, reference)
     except ValueError as error:

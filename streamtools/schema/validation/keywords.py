@@ -196,6 +196,7 @@ def _make_unique(making: Making) -> Check | None:
     rule = making.rule("uniqueItems", "should have no two equal items")
     deep = making.rule("uniqueItems", f"has items nested deeper than {MAX_COMPARED_DEPTH} levels, too deep to compare")
 
+    # By keys in a set, since comparing each item with each other would be quadratic.
     def unique(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend(len(value))
         run.spend_on_text(sum(len(item) for item in value if type(item) is str))
@@ -334,7 +335,7 @@ def _missing(names: tuple[str, ...], rule: Rule) -> Check:
     fewest = len(names)
 
     def required(value: Any, at: At, run: ValidationRun) -> bool:
-        if run.found is None and len(value) < fewest:
+        if run.found is None and len(value) < fewest:  # too few to have them all: enough for the verdict
             return False
         run.spend_on(fewest)
         ok = True
@@ -537,6 +538,7 @@ def _make_if(making: Making) -> Check | None:
     if then is accept and otherwise is accept:
         return None
 
+    # The verdict of `if` alone decides: its own problems are none of the value's.
     def conditional(value: Any, at: At, run: ValidationRun) -> bool:
         return then(value, at, run) if run.fits(condition, value, at) else otherwise(value, at, run)
 

@@ -146,6 +146,7 @@ class _Translation:
     # -- groups and quantifiers --------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        # Names of groups are dropped: nothing refers to them, and the two languages allow different ones.
         found = _GROUP.match(self._text, self._at)
         assert found is not None, "it begins with a parenthesis"
         if self._text[found.end() : found.end() + 1] == "?":

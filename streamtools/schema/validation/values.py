@@ -232,6 +232,7 @@ def read_schema(schema: Any, limits: Limits) -> Any:
         SchemaError: the schema is not plain JSON, or exceeds ``max_schema_bytes``, ``max_schema_values`` or four times
             ``max_schema_depth`` levels.
     """
+    # Without recursion, and counted before it is copied: the schema may be a server's, nested or as large as it likes.
     kept = schema.schema if isinstance(schema, Kept) else None
     top: list[Any] = [None]
     size = count = 0
