@@ -319,7 +319,8 @@ def export_output(
     # As for a tool: the model is held to the provider's form of the schema, and the answer judged by its own.
     found, form = _form(wire)
     reader = answer_reader(kind)
-    called = PLAIN_NAMES.fitted(name or _title(kind))
+    title = kind.get("title") if isinstance(kind, Mapping) else getattr(kind, "__name__", None)
+    called = PLAIN_NAMES.fitted(name or (title if isinstance(title, str) and title else "answer"))
     dialect = form.strict.dialect if strict else form.loose
     if dialect is None:
         raise ExportError(f"{found} holds the model to every schema of an answer; leave out strict=False")
@@ -351,11 +352,6 @@ def _form(wire: Wire | str) -> tuple[str, StructuredOutput]:
         able = ", ".join(name for name, form in forms.items() if form is not None)
         raise ExportError(f"{name!r} {why}; these ask for an answer by a schema: {able}")
     return name, form
-
-
-def _title(kind: type[Any] | Mapping[str, Any]) -> str:
-    title = kind.get("title") if isinstance(kind, Mapping) else getattr(kind, "__name__", None)
-    return title if isinstance(title, str) and title else "answer"
 
 
 # -- the tools of one request ----------------------------------------------------------------------------------------

@@ -64,7 +64,9 @@ def convert(
     prompts = [Prompt(role="system", blocks=(Text(system),))] if system else []
     if reader.name == writer.name and not foreign:  # to the same endpoint, so signatures are valid and ids stay
         repaired = repair(list(messages), target, model=model, last=last, bad_arguments=bad_arguments)
-        return _with_system(repaired, prompts, system, writer)
+        if writer.rules.system == "apart":
+            return Converted(messages=repaired, system=system)
+        return Converted(messages=[*(message for prompt in prompts for message in written(prompt, writer)), *repaired])
     read = Messages(messages, reader)
     refuse_another_wires(read)
     conversion = _Conversion(reader, writer)
@@ -75,12 +77,6 @@ def convert(
     # A message written for one rule (a picture behind its results) may break another.
     out = repair(out, target, model=model, last=last)
     return Converted(messages=out, system=conversion.system, losses=conversion.losses(out))
-
-
-def _with_system(messages: list[Any], prompts: list[Prompt], system: str | None, wire: Wire) -> Converted:
-    if wire.rules.system == "apart":
-        return Converted(messages=messages, system=system)
-    return Converted(messages=[*(message for prompt in prompts for message in written(prompt, wire)), *messages])
 
 
 class _Conversion:

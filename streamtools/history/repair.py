@@ -80,18 +80,12 @@ def repair(
     read = Messages(messages, found)
     refuse_another_wires(read)
     for _ in range(_MAX_ROUNDS):  # pragma: no branch - two suffice
-        after = _once(messages, read, settling)
-        if after is messages:
+        steps = settling.settle(pair(read.entries, found.rules).steps)
+        after = mended(joined(assembled(steps, read), found), found.rules)
+        if are_same(after, messages):
             break
         messages, read = after, Messages(after, found)
     return messages
-
-
-def _once(messages: list[Any], read: Messages, settling: HistorySettling) -> list[Any]:
-    wire = read.wire
-    after = joined(assembled(settling.settle(pair(read.entries, wire.rules).steps), read), wire)
-    after = mended(after, wire.rules)
-    return messages if are_same(after, messages) else after
 
 
 # -- the place of a system prompt --------------------------------------------------------------------------------------
@@ -190,7 +184,12 @@ class HistorySettling:
         exchanges = [step for step in steps if isinstance(step, Exchange)]
         ids = self._ids(exchanges)
         settled = (self._exchange(step, ids) if isinstance(step, Exchange) else step for step in steps)
-        entries = (step for step in settled if isinstance(step, Prompt) or self._has_content(step))
+        # Without answers of which nothing would be written, such as a thought alone.
+        entries = (
+            step
+            for step in settled
+            if isinstance(step, Prompt) or step.source is not None or self._wire.render(step.answer)
+        )
         return list(self._in_sequence(self._with_system_placed(entries)))
 
     def _ids(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
@@ -250,10 +249,6 @@ class HistorySettling:
         else:
             value = {"INVALID_JSON": raw} if self._bad_arguments == "wrap_raw" else {}
         return to_json(value).decode(), value
-
-    def _has_content(self, step: Settled) -> bool:
-        """Returns whether anything of an answer remains where it has to be written."""
-        return step.source is not None or bool(self._wire.render(step.answer))
 
     def _with_system_placed(self, steps: Iterable[Step]) -> Iterator[Step]:
         """Yields the steps, with system prompts where the wire accepts them: behind the user's next message."""
@@ -378,7 +373,8 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     runs = list(_runs(step.outcomes))
     new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
     # Chat Completions has media in one user's message behind all results, which is written for all of them together.
-    is_shared = wire.rules.results_in_one_message or any(map(_has_media, new))
+    has_media = any(isinstance(block, Media) for outcome in new for block in outcome.result.blocks)
+    is_shared = wire.rules.results_in_one_message or has_media
     if is_shared and len(runs) > 1:
         runs = [(False, step.outcomes)]
     for is_kept, run in runs:
@@ -389,7 +385,8 @@ def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[Set
     """Splits the outcomes into runs, and yields with each whether it is exactly the content of one message, as read."""
     at = begin = 0
     while at < len(outcomes):
-        run = outcomes[at : at + _size(outcomes[at].source)]
+        source = outcomes[at].source
+        run = outcomes[at : at + (0 if source is None else len(source.results))]
         if not _is_whole(run):
             at += 1
             continue
@@ -399,10 +396,6 @@ def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[Set
         begin = at = at + len(run)
     if begin < at:
         yield False, outcomes[begin:at]
-
-
-def _size(source: Returned | None) -> int:
-    return len(source.results) if source is not None else 0
 
 
 def _is_whole(run: Sequence[SettledResult]) -> bool:
@@ -419,7 +412,3 @@ def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> li
     alone = wire.render(step.answer)
     results = tuple(outcome.result for outcome in outcomes)
     return wire.render(replace(step.answer, results=results))[len(alone) :]
-
-
-def _has_media(outcome: SettledResult) -> bool:
-    return any(isinstance(block, Media) for block in outcome.result.blocks)

@@ -175,7 +175,8 @@ class _Answered:
         after = at if standing is None else last + 1
         # Mistral refuses a user's message right behind results, so the model's filler between them is needed as long
         # as the user speaks next, with media or without.
-        between = media.front if media.has_role(_at(self._plain, after)) else []
+        following = self._plain[after] if after < len(self._plain) else None
+        between = media.front if media.has_role(following) else []
         if content and standing is None:
             self._draft.add(at, [*media.front, media.holding(content)])
         elif content:
@@ -186,10 +187,6 @@ class _Answered:
                 self._draft.put(place, [])
         elif has_inserted:
             self._draft.add(at, between)
-
-
-def _at(messages: Sequence[Any], place: int) -> Any:
-    return messages[place] if place < len(messages) else None
 
 
 def _as_one(messages: Sequence[Message], list_field: str) -> Message:
@@ -526,7 +523,10 @@ class Draft:
         if list_field is None:
             return replacements[0].content(message, plain)
         held = plain[list_field]
-        blocks = [block for one in self._with_numbers(plain, list_field) for block in _placed(*one, replacements)]
+        blocks: list[Any] = []
+        for block, number in self._with_numbers(plain, list_field):
+            replacement = None if number is None else replacements.get(number)
+            blocks += [block] if replacement is None else replacement.content(block, block)
         return [message if are_same(blocks, held) else {**plain, list_field: blocks}]
 
     def _with_numbers(self, plain: dict[str, Any], list_field: str) -> Iterator[tuple[Any, int | None]]:
@@ -540,10 +540,6 @@ class Draft:
                 number += 1
             else:
                 yield block, None
-
-
-def _placed(block: Any, number: int | None, replacements: dict[int, Replacement]) -> list[Any]:
-    return [block] if number is None or number not in replacements else replacements[number].content(block, block)
 
 
 def is_same(one: Any, other: Any) -> bool:

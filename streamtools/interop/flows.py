@@ -93,7 +93,9 @@ class SchemaFlow:
         self._memory.note_schema(found)
         wanted = list(dict.fromkeys(map(self._format, target_formats or target.formats())))
         # The very object, if it may go as it is: its author may have used fields that no description has.
-        accepted = self._accepted(found, wanted) if _accepts_group(found, target) else None
+        # In its group only where the target has groups.
+        keeps_group = found.namespace is None or namespace_format(target.wire) is not None
+        accepted = self._accepted(found, wanted) if keeps_group else None
         if accepted is not None or _is_run_by(found, target):
             return ConvertedSchema(schema=schema, format=accepted or found.format, inspected=found)
         adapters = _fitting(self._adapters, found.format, wanted, raw=found.kind == "custom")
@@ -124,11 +126,6 @@ class SchemaFlow:
             self._memory.note_fitted(fit, target.wire)
             lost += fit.losses
         return ConvertedSchema(schema=schema, format=adapter.format, inspected=found, losses=lost)
-
-
-def _accepts_group(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
-    """Returns whether a schema may go to the target in the group that it stands in, if it stands in one."""
-    return schema.namespace is None or namespace_format(target.wire) is not None
 
 
 def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:

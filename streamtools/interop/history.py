@@ -145,7 +145,7 @@ class _Writer:
             parts=(*_spoken_parts(message), *(Part(kind="call", call_id=call_id) for call_id in calls)),
             calls=calls,
             arguments={
-                call_id: (arguments_text(each), each.arguments or self._empty(each))
+                call_id: (arguments_text(each), each.arguments or ({"input": ""} if self._is_custom(each) else {}))
                 for call_id, each in zip(calls, found, strict=True)
             },
             results=tuple(self._result(result, str(result.call_id)) for result in ours),
@@ -172,9 +172,6 @@ class _Writer:
 
     def _is_custom(self, call: InspectedCall) -> bool:
         return self._raw and call.payload_kind == "raw"
-
-    def _empty(self, call: InspectedCall) -> dict[str, Any]:
-        return {"input": ""} if self._is_custom(call) else {}
 
     def _result(self, result: InspectedResult, call_id: str) -> CallResult:
         content = self._registry.result_content(result, self._wire.name)

@@ -148,7 +148,9 @@ class SchemaWriter:
         entry = ToolEntry(
             name=schema.tool_name,
             description=schema.description,
-            schema=_parameters(schema),
+            schema=freeform_parameters(schema.input_description)
+            if schema.kind == "custom"
+            else dict(schema.parameters or _NO_PARAMETERS),
             output_schema=dict(schema.output_schema) if schema.output_schema else None,
             strict=schema.strict if _share_strictness(schema.format, self.format.name) else None,
             title=schema.title,
@@ -163,12 +165,6 @@ def _accepts_one_text(parameters: JSON) -> bool:
     only = _mapping(properties.get("input"))
     one = only is not None and properties.keys() == {"input"} and parameters.get("required") == ["input"]
     return one and only is not None and only.keys() <= {"type", "description", "title"} and only["type"] == "string"
-
-
-def _parameters(schema: InspectedSchema) -> dict[str, Any]:
-    if schema.kind == "custom":
-        return freeform_parameters(schema.input_description)
-    return dict(schema.parameters or _NO_PARAMETERS)
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------

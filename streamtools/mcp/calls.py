@@ -255,17 +255,13 @@ def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
     """Returns the data as media; None if it is not base64."""
     if not isinstance(data, str):
         return None
-    data = _without_breaks(data)
+    # Without the line breaks that MIME adds.
+    data = "".join("".join(data[at : at + CHECKED_AT_ONCE].split()) for at in range(0, len(data), CHECKED_AT_ONCE))
     # A provider would refuse the request that contains it, and each one after it, since it stays in the history.
     if not _is_base64(data):
         return None
     kind = _KINDS.get(mime.partition("/")[0], "file")
     return Media(kind=kind, mime_type=mime, data=data, filename=filename)
-
-
-def _without_breaks(data: str) -> str:
-    """Returns base64 without the line breaks that MIME adds."""
-    return "".join("".join(data[at : at + CHECKED_AT_ONCE].split()) for at in range(0, len(data), CHECKED_AT_ONCE))
 
 
 def _is_base64(data: str) -> bool:

@@ -216,7 +216,8 @@ class _Maker:
                 continue
             names.add(name)
             # The user's own functions are called in the event loop, as the program expects.
-            plans.append((name, definition, self._effect(definition), self._needs_approval(definition)))
+            gate = self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
+            plans.append((name, definition, self._effect(definition), gate))
         # Compiling schemas takes long: a thousand tools of 180 kB are seconds in which the event loop would stand
         # still.
         aside = Aside()
@@ -284,9 +285,6 @@ class _Maker:
         if self.trust_hints and definition.annotations.get("idempotentHint"):
             return "idempotent"
         return self.effect(definition) if callable(self.effect) else self.effect
-
-    def _needs_approval(self, definition: ServerTool) -> NeedsApproval:
-        return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
 
 
 # -- the list of a server's tools --------------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ def _message(response: Any) -> Any:
     message = next((message for message in found if message is not None), None)
     if message is not None:
         return message
-    if any(_has(response, key) for key in ("content", "tool_calls")):
+    keys = ("content", "tool_calls")
+    if any(key in response if isinstance(response, Mapping) else hasattr(response, key) for key in keys):
         return response
     raise TypeError(
         f"cannot read a response of type {type(response).__name__}; pass a whole chat completion or Anthropic message "
@@ -120,10 +121,6 @@ def _at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
-
-
-def _has(value: Any, key: str) -> bool:
-    return key in value if isinstance(value, Mapping) else hasattr(value, key)
 
 
 def _text(block: Any) -> str:

@@ -184,9 +184,8 @@ class NativeToolAdapter:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
                 `streamtools.exports.export` returns it, here and to the pipeline.
         """
-        payloads = [
-            given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _as_tools(tools)
-        ]
+        exported = {given.name: given.payload for given in tools if isinstance(given, Exported)}
+        payloads = [exported.get(name) or payload(tool, self.wire) for name, tool in named_tools(tools)]
         # Providers refuse an empty list of tools.
         return entries.find(self.wire, False)[0].request(payloads, False) if payloads else {}
 
@@ -253,12 +252,6 @@ class NativeToolAdapter:
         if tool_call_id is None:
             raise ValueError("format_tool_result() needs tool_call_id=...; take it from tool_call_id(response)")
         return {"role": "tool", "tool_call_id": tool_call_id, "content": result_text(result)}
-
-
-def _as_tools(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
-    """Returns the given tools and functions as tools."""
-    exported = {given.name: given for given in tools if isinstance(given, Exported)}
-    return [exported.get(name) or tool for name, tool in named_tools(tools)]
 
 
 def _of_turn(call: ToolCall) -> Payload:

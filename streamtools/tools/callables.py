@@ -575,7 +575,8 @@ class _Reader:
             self._skip_underline = False
         elif not text:
             self._append("")
-        elif self._is_inside(indent) or not self._opens(text, indent, following):
+        # A line that is deeper than the section's head is content: `args:` may be the name of a parameter.
+        elif (self._style != "prose" and indent > self._indent) or not self._opens(text, indent, following):
             self._continue(line, text, indent)
         self._after_blank = not text
 
@@ -583,11 +584,6 @@ class _Reader:
         description = re.sub(r"\n{3,}", "\n\n", "\n".join(self._prose)).strip()
         items = {name: inspect.cleandoc("\n".join(lines)) for name, lines in self._items.items()}
         return Docstring(description, {name: text for name, text in items.items() if text})
-
-    def _is_inside(self, indent: int) -> bool:
-        """Returns whether a line is deeper than the section's head."""
-        # Then it is content: `args:` may be the name of a parameter.
-        return self._style != "prose" and indent > self._indent
 
     def _opens(self, text: str, indent: int, following: str) -> bool:
         """Opens a section or field if the line does; returns whether it does."""

@@ -320,27 +320,18 @@ def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
         ExportError: there is no such format, or it has no strict form.
     """
     if isinstance(wire, Wire):
-        plain, found = wire.name, _usual(wire)
+        plain, found = wire.name, next(iter(wire.tools), None)
+        if found is None:
+            raise ExportError(f"{plain} has no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
     else:
         plain = wire.removesuffix(STRICT)
         strict = strict or plain != wire
-        found = _named(plain)
+        found = _by_name(known()).get(plain)
+        if found is None:
+            raise ExportError(f"unknown wire {plain!r}; {known_names(plain, targets(), short_names())}")
     if strict and found.strict is None:
         raise ExportError(f"{plain} has no strict form; these have: {', '.join(targets(strict=True))}")
     return found, strict
-
-
-def _usual(wire: Wire) -> ToolFormat:
-    if not wire.tools:
-        raise ExportError(f"{wire.name} has no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
-    return wire.tools[0]
-
-
-def _named(name: str) -> ToolFormat:
-    found = _by_name(known()).get(name)
-    if found is None:
-        raise ExportError(f"unknown wire {name!r}; {known_names(name, targets(), short_names())}")
-    return found
 
 
 @lru_cache(maxsize=1)
