@@ -81,7 +81,7 @@ def export(
 
     Raises:
         ExportError: the wire is unknown, has no strict form, or cannot carry this tool; the message names the place.
-        ToolDefinitionError: this is no tool, and none can be made of it.
+        ToolDefinitionError: this is not a tool, and none can be made of it.
     """
     _check_strict(strict)
     found, strict = find(wire, strict)
@@ -116,7 +116,7 @@ def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, stri
 
     Raises:
         ExportError: the arguments need decoding, or the wire cannot carry the tool.
-        ToolDefinitionError: this is no tool, and none can be made of it.
+        ToolDefinitionError: this is not a tool, and none can be made of it.
     """
     return payload_of(tool_of(tool), wire, EntryOptions(strict=strict))
 
@@ -380,8 +380,10 @@ class Exports(Sequence[Exported]):
 
     @property
     def payloads(self) -> list[dict[str, Any]]:
-        """The entries for the request's list of tools: a list of your own, of entries of your own to add keys to
-        (``cache_control``). What is inside the entries is shared: change a `copy`."""
+        """The entries for the request's list of tools: a list of your own, whose entries are yours to add keys to.
+
+        Everything inside the entries is shared: change a `copy`.
+        """
         payloads: list[dict[str, Any]] = []
         for one in self._items:
             payload = dict(one.payload)
@@ -402,8 +404,7 @@ class Exports(Sequence[Exported]):
 
     @property
     def losses(self) -> dict[str, tuple[str, ...]]:
-        """The parts of each schema that the wire cannot express, by the tool's name; tools without losses are left
-        out."""
+        """The parts of each schema that the wire cannot express, by the tool's name, for tools that have any."""
         return {one.tool.name: one.losses for one in self._items if one.losses}
 
     def copy(self) -> list[dict[str, Any]]:

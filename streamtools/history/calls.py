@@ -126,7 +126,7 @@ def mended(messages: list[Any], rules: HistoryRules) -> list[Any]:
 
 
 def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
-    """Returns the wire, or the one of that name, with the rules that hold for the model.
+    """Returns the wire, or the one of that name, with the rules for the model.
 
     Raises:
         ExportError: there is no such wire.

@@ -297,7 +297,7 @@ class MediaMessage:
         return of_calls, rest
 
     def holding(self, content: list[Any], message: Message | None = None) -> Message:
-        """Returns that message, or one that stands in its place, with this content."""
+        """Returns that message, or another one in its place, with this content."""
         return {**(message or self.message), _list_field(self.message): content}
 
 

@@ -646,7 +646,7 @@ def _rewritten(node: Any, change: Callable[[Any], Any], left_alone: frozenset[st
 
 @lru_cache(maxsize=1)
 def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
-    """Returns the types and keys that mark calls whose arguments are a value."""
+    """Returns the types and keys of calls that have their arguments as a value."""
     # Derived from the wires' own rows, so that the arguments of a registered wire's calls are left alone, too.
     lists = {wire.rules.call_path.partition("[")[0] for wire in wires if wire.rules.call_path}
     formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
@@ -766,7 +766,7 @@ class StandIns:
         return expand_attachments(messages, lambda id_: Attachment(b64decode(self._text(id_))))
 
     def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
-        """Returns the blocks that `read` made, in which an attachment is a block with its reference again."""
+        """Returns the blocks of `read` with the references of attachments in place of stand-ins."""
         return tuple(self._uncovered(block) for block in blocks)
 
     def _uncovered(self, block: Block) -> Block:

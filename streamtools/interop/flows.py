@@ -82,7 +82,7 @@ class SchemaFlow:
         return format in self._accessors or format in self._written_formats
 
     def _format(self, wanted: str) -> str:
-        """Returns the format in which to write a schema where this one is wanted, which may be one of calls alone."""
+        """Returns the format in which to write a schema, for a wanted one that may be of calls alone."""
         return wanted if self._knows(wanted) else entry_of(wanted)
 
     def convert(

@@ -283,7 +283,7 @@ class ToolInteropRegistry:
         return self._calls.convert(call, None, TARGET_FORMATS[STORED_WIRE], source_wire=wire)
 
     def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
-        """Returns the name under which a tool was converted for a target: its own, unless the target refuses that."""
+        """Returns a tool's name for a target: its own, unless the target refuses that."""
         return self._memory.name_on(_target(target).wire, tool_name)
 
     # -- results ---------------------------------------------------------------------------------------------------

@@ -343,7 +343,7 @@ class Fitted:
 
 
 class Memory:
-    """Remembers the tools and calls that passed one request's registry, so that the model's calls are understood.
+    """Remembers the tools and calls of one request's registry, to understand the model's calls.
 
     Args:
         keeps: False for a registry outside of any request, which keeps nothing.
@@ -439,7 +439,7 @@ def _unwrapped(call: InspectedCall) -> InspectedCall:
     """Returns a function's call to a freeform tool as the raw text in it."""
     metadata = {**call.payload_metadata, "unwrapped": True}
     text = call.payload.get("input")
-    # Exactly the one text that the schema has: anything else is no text of the model's, and must not run as one.
+    # Exactly the one text that the schema has: anything else is not a text of the model's, and must not run as one.
     if call.payload.keys() == {"input"} and isinstance(text, str):
         return replace(call, payload=text, payload_kind="raw", payload_metadata=metadata)
     return replace(call, payload=None, payload_kind="raw", payload_metadata=metadata, problem="invalid_arguments")

@@ -173,7 +173,7 @@ _Plan: TypeAlias = tuple[str, ServerTool, Effect, NeedsApproval]
 
 
 class _Made(NamedTuple):
-    """Holds a tool that was made, with the parts of its schemas that cannot be enforced."""
+    """Holds a new tool, with the parts of its schemas that cannot be enforced."""
 
     name: str
     definition: ServerTool
@@ -544,7 +544,7 @@ class SchemaCache:
             del self._entries[key]
 
     def message_handler(self, server: str, then: MessageHandler | None = None) -> MessageHandler:
-        """Returns a handler for ``ClientSession(..., message_handler=...)``, which drops a list that has changed.
+        """Returns a handler for ``ClientSession(..., message_handler=...)`` that drops a changed list.
 
         Servers of MCP 2026-07-28 announce a change only to clients that listen for it (``subscriptions/listen``).
 

@@ -28,7 +28,7 @@ MAX_PLACE_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChange:
-    """Describes a tool that has changed, or that is seen for the first time."""
+    """Describes a tool that has changed, or is seen for the first time."""
 
     server: str
     name: str
@@ -123,7 +123,7 @@ class Pins:
             _ = each and each.fingerprint
 
     async def check(self, server: str, definition: ServerTool) -> str | None:
-        """Returns the reason for which a tool must not be offered; None if it may, which is remembered."""
+        """Returns the reason for which a tool must not be offered; None if it may, and remembers that."""
         # By the server's own name: the prefix is this program's choice, and may change.
         old = self._approved.get(server, {}).get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:

@@ -298,7 +298,7 @@ class _Object:
             yield from reader.value(_drop, self.limits.max_argument_bytes)  # held by the reader
 
     def _refuse(self) -> Parsing[None]:
-        """Skips a value that a payload cannot have at this key: a second tool, or a name that is not a string."""
+        """Skips a value that a payload cannot have at this key: a second tool, or a number as its name."""
         if self.owner.found:  # a part of the call has been emitted: it is cut
             raise NotACall
         self.foreign = True
@@ -610,7 +610,7 @@ class RetryBudget:
         return Retry(message=message, attempt=self.used, left=self.limit - self.used)
 
     def succeeded(self) -> None:
-        """Counts a response that was usable, which restores the whole budget."""
+        """Counts a usable response, and restores the whole budget."""
         self.used = 0
 
 

@@ -129,7 +129,7 @@ def _text(block: Any) -> str:
 
 
 def _without_thought(text: str) -> str:
-    """Returns a text without the reasoning that opens it, which goes to the end if it is never closed."""
+    """Returns a text without the reasoning at its beginning; reasoning that is never closed is all of it."""
     bare = text.lstrip()
     return bare.partition(_THINK_END)[2] if bare.startswith(_THINK) else text
 
@@ -560,7 +560,7 @@ def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -
 
 
 class _Filled:
-    """Copies a message, replacing each line that says that a call waits by the next result."""
+    """Copies a message with the next result in place of each line of a waiting call."""
 
     def __init__(self, written: list[str]) -> None:
         self.found = 0

@@ -14,7 +14,7 @@ __all__ = ["Kept"]
 
 
 class Kept(Mapping[str, Any]):
-    """Marks a schema that needs no copy: plain JSON that the library has read itself, and that nobody changes."""
+    """Marks a schema that needs no copy: plain JSON, read by the library itself and changed by nobody."""
 
     # All who keep it share the one `schema`: a list of an MCP server may have megabytes of them.
 

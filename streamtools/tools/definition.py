@@ -247,7 +247,7 @@ class Tool(RunOptions, Generic[P, R]):
         annotations: Mapping[str, Any] = NO_VALUES,
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """Makes a tool whose arguments are the fields of a model, which the function takes as a whole.
+        """Makes a tool of a model's fields; the function takes the model as a whole.
 
         Args:
             model: a pydantic ``BaseModel``, a dataclass or a ``TypedDict``.
@@ -488,8 +488,7 @@ def of_schema(
     schema_source: SchemaSource,
     **preset: Any,
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in `preset` are
-    kept."""
+    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. `preset` has others."""
     function, name = _begun(target, options)
     from .foreign import Foreign, PassAs  # most tools have their schema from their own types
 
@@ -623,7 +622,7 @@ def _required(description: str, name: str) -> str:
 
 
 def _check_placement(placement: Placement, pass_as: PassAs, name: str) -> None:
-    """Refuses a function that cannot be called that way."""
+    """Refuses a function that cannot be called in the wanted way."""
     if pass_as == "mapping":
         placement.only(name, "pass_as='mapping' calls the function with one dict, in its one parameter")
     if pass_as == "keywords" and placement.var_positional is not None:

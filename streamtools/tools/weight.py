@@ -322,7 +322,7 @@ def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
 
 
 def judging(core: Core, definitions: Mapping[str, Core]) -> Core:
-    """Returns the schema that judges, behind those that pass the value on."""
+    """Returns the judging schema, behind those that pass the value on."""
     while True:
         kind = core["type"]
         if kind == "definition-ref":

@@ -170,7 +170,7 @@ class SchemaDocument:
 
     @cached_property
     def recursive(self) -> frozenset[str]:
-        """Pointers of the definitions that contain themselves, and of those that stand between two of them."""
+        """Pointers of the definitions that contain themselves, and of those between two of them."""
         # From both sides: a definition that leads into a circle, and is led to from one, is on one or between two.
         edges: dict[str, set[str]] = {}
         waiting = list(self.references(self.root, "#"))
@@ -362,7 +362,7 @@ class Build:
         return {**first, "description": text, **kept}
 
     def defined(self, name: str) -> Translation | None:
-        """Returns a definition as far as it is known: that of this build, else that of the one before."""
+        """Returns a definition of this build, else of the build before; None if it is not known yet."""
         return self.definitions.get(name) or self.known.get(name)
 
     def lose(self, place: str, what: str) -> None:

@@ -189,7 +189,7 @@ class Choice:
     """The values by which two choices are compared."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """Decodes a value by the plan of the branch that it fits; a value that fits none is left alone."""
+        """Decodes a value by the plan of the branch that it fits; any other value is left alone."""
         for fits, plan in self.branches:
             if fits(value, call.found):
                 return _decode(plan, value, path, call)
@@ -231,7 +231,7 @@ class Inverse:
     definitions: Mapping[str, Plan]
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the tool's arguments for those that the model sent, which are not changed.
+        """Returns the tool's arguments for the model's, which are not changed.
 
         Raises:
             InvalidArguments: they do not fit the exported schema.

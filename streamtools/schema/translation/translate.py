@@ -874,8 +874,9 @@ def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
 
 
 def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
-    """Returns the whole schema without references; a schema that contains itself stays a definition, which `lose`
-    reports.
+    """Returns the whole schema without references.
+
+    A schema that contains itself stays a definition, and `lose` reports it.
 
     Parts of the schema without references are shared with the original: do not change them.
 

@@ -150,7 +150,7 @@ class ValidationRun:
             raise Exhausted
 
     def spend_at_once(self, units: int) -> None:
-        """Counts work that nothing can interrupt, and refuses work that would take too long."""
+        """Counts work that nothing can interrupt, and refuses too much of it."""
         # A regular expression is one step of native code, during which no other thread runs.
         self.units -= units
         if self.units < 0 or units > _MAX_AT_ONCE:

@@ -113,7 +113,7 @@ def size_of(value: Any) -> int:
 
 
 def scalar_key(value: Any) -> Hashable:
-    """Returns a key that is equal for equal JSON values, for a value that is neither object nor array."""
+    """Returns a key of a value other than an object or array, equal for equal JSON values."""
     kind = type(value)
     if kind is str or value is None:
         return value  # type: ignore[no-any-return]
