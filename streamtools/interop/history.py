@@ -271,6 +271,7 @@ class _Reader:
         return [assistant_message(text, calls, refusal=refusal)]
 
     def _call(self, call: ToolCall, place: int) -> dict[str, Any]:
+        # Numbered by answer, too: those of two answers without ids would be the same.
         call_id = id_as_read(call.call_id) or f"call_{self._answers}_{place}"
         self._unanswered.append((call.name, call_id))
         written = stored_call(call_id, call.name, call.arguments_text, raw=call.kind == "custom")
@@ -283,6 +284,7 @@ class _Reader:
         noted = self._metadata.get(call_id, {})
         blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)
         payload = stored_result(blocks, self._store)
+        # Chat Completions, Mistral, Cohere and Ollama have no flag for errors: there the metadata keeps it.
         if result.is_error or noted.get("is_error") is True:
             payload["is_error"] = True
         name = self._names.get(call_id) or result.name or noted.get("tool_name") or ""

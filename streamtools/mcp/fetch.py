@@ -280,6 +280,9 @@ class _Maker:
         return _Made(name, definition, tool, tuple(tool.check()))
 
     def _effect(self, definition: ServerTool) -> Effect:
+        # "Clients MUST consider tool annotations to be untrusted unless they come from trusted servers": by a wrong
+        # `readOnlyHint` a call that acts would run twice.
+        # https://modelcontextprotocol.io/specification/2025-11-25/server/tools
         if self.trust_hints and definition.annotations.get("readOnlyHint"):
             return "pure"
         if self.trust_hints and definition.annotations.get("idempotentHint"):
@@ -367,6 +370,7 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
         if len(cursor) > MAX_CURSOR_CHARS:
             found.stop(f"the list has another page, whose cursor is longer than {MAX_CURSOR_CHARS} characters")
             return False
+        # Not only the cursor before: a circle may have any length.
         if cursor in used:
             found.stop("the list goes in a circle: a page leads to one before it")
             return False
@@ -583,6 +587,7 @@ class SchemaCache:
 
     def _keep(self, key: _Key, listing: Listing, asked_at: float) -> None:
         ttl_s = self._default_ttl_s if listing.ttl_s is None else min(listing.ttl_s, self._max_ttl_s)
+        # An incomplete list is asked for again: the page that failed may be there the next time.
         if ttl_s <= 0 or not listing.complete:
             return
         if listing.public:

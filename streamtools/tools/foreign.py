@@ -187,6 +187,7 @@ def _json_types(annotation: Any) -> frozenset[str]:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _json_types(get_args(annotation)[0])
+    # `Optional[int]` has the one as its origin, `int | None` the other.
     if origin is Union or origin is types.UnionType:
         members = [_json_types(member) for member in get_args(annotation)]
         return frozenset[str]().union(*members) if all(members) else frozenset()

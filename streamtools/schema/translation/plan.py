@@ -166,7 +166,10 @@ class Fields:
             where = (*path, key)
             if known is None:
                 _put(made, key, _decode(self.values, inner, where, call), where)
-            elif inner is None and known.null_is_absent:  # so the tool's own default holds
+            elif inner is None and known.null_is_absent:
+                # A strict schema requires every property, and a union with null stands for what is optional:
+                # https://platform.openai.com/docs/guides/structured-outputs. It is left out again, so that the tool's
+                # own default holds.
                 continue
             else:
                 back = _decode(known.plan, inner, where, call)

@@ -329,6 +329,8 @@ def size_bound(keyword: str, kinds: tuple[type, ...], one: str, many: str) -> Ma
         limit = int(making.keywords[keyword])
         rule = making.rule(keyword, f"should have at {which} {limit} {one if limit == 1 else many}")
 
+        # For texts, too: Python counts code points, and the length of a string is "the number of its characters as
+        # defined by RFC 8259". https://json-schema.org/draft/2020-12/json-schema-validation#section-6.3.1
         def at_least(value: Any, at: At, run: ValidationRun) -> bool:
             return len(value) >= limit or rule.broken(at, run)
 

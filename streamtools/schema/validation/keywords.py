@@ -43,6 +43,8 @@ MAX_SHOWN_OPTIONS = 10  # allowed values that a message lists
 
 def _make_enum(making: Making) -> Check:
     options = making.keywords["enum"]
+    # "This array SHOULD have at least one element": an empty one is a schema all the same, which nothing fits.
+    # https://json-schema.org/draft/2020-12/json-schema-validation#section-6.1.2
     shown = ", ".join(spelled(option) for option in options[:MAX_SHOWN_OPTIONS])
     if len(options) > MAX_SHOWN_OPTIONS:
         shown += f" and {len(options) - MAX_SHOWN_OPTIONS} more"
@@ -106,6 +108,8 @@ def _make_pattern(making: Making) -> Check | None:
     compiled = making.compiler.pattern(pattern, making.place, "/pattern")
     if compiled is None:
         return None
+    # Anywhere in the text: "Recall: regular expressions are not implicitly anchored."
+    # https://json-schema.org/draft/2020-12/json-schema-validation#section-6.3.3
     matches = compiled.matches
     rule = making.rule("pattern", f"should match the pattern {spelled(pattern)}")
 
@@ -143,6 +147,8 @@ def _make_items(making: Making) -> Check | None:
     elif isinstance(making.keywords.get("items"), list):
         first, rest = making.many("items"), making.one("additionalItems")
     else:
+        # Without the list, "additionalItems" "MUST be ignored": the schema "is applied to all elements".
+        # https://json-schema.org/draft-07/json-schema-validation#rfc.section.6.4.2
         first, rest = [], making.one("items")
     if rest is None or rest is accept:
         return _prefix(first) if first else None
@@ -191,6 +197,8 @@ def _prefix_and_rest(checks: list[Check], rest: Check) -> Check:
 
 
 def _make_unique(making: Making) -> Check | None:
+    # "If this keyword has boolean value false, the instance validates successfully."
+    # https://json-schema.org/draft/2020-12/json-schema-validation#section-6.4.3
     if not making.keywords["uniqueItems"]:
         return None
     rule = making.rule("uniqueItems", "should have no two equal items")
@@ -212,6 +220,8 @@ def _make_unique(making: Making) -> Check | None:
 def _make_contains(making: Making) -> Check:
     check = making.one("contains")
     assert check is not None, "the keyword is present; minContains and maxContains mean nothing alone"
+    # "Omitting this keyword has the same behavior as a value of 1"; with 0 an array without any is valid.
+    # https://json-schema.org/draft/2020-12/json-schema-validation#section-6.4.5
     fewest, most = making.keywords.get("minContains", 1), making.keywords.get("maxContains")
     few = making.rule("contains", f"should contain at least {int(fewest)} of the items that 'contains' describes")
     many = making.rule(
@@ -245,7 +255,9 @@ MAX_SHOWN_NAMES = 10  # allowed names that a message lists
 
 def _make_properties(making: Making) -> Check | None:
     """Makes the one check of ``properties``, ``patternProperties`` and ``additionalProperties``."""
-    # One pass over the object: which names are additional follows from the other two.
+    # One pass over the object: the behaviour of `additionalProperties` "depends on the presence and annotation results
+    # of "properties" and "patternProperties" within the same schema object".
+    # https://json-schema.org/draft/2020-12/json-schema-core#section-10.3.2.3
     named: dict[str, Check | None] = {
         name: None if check is accept else check for name, check in making.named("properties").items()
     }
@@ -352,6 +364,8 @@ def _missing(names: tuple[str, ...], rule: Rule) -> Check:
 def _make_dependent(making: Making) -> Check | None:
     """Makes the check of ``dependentRequired`` and ``dependentSchemas``; in draft-07 of ``dependencies``."""
     dependencies: dict[str, list[Check]] = {}
+    # Draft-07 has one keyword for both: "Each dependency value MUST be an array or a valid JSON Schema."
+    # https://json-schema.org/draft-07/json-schema-validation#rfc.section.6.5.7
     for keyword in ("dependentRequired", "dependencies"):
         for name, names in making.keywords.get(keyword, {}).items():
             if isinstance(names, list):
@@ -523,6 +537,7 @@ def _distinguishes(found: Found, where: At) -> bool:
 def _make_not(making: Making) -> Check:
     check = making.one("not")
     assert check is not None, "the keyword is present"
+    # By the verdict alone: the problems of what a value should not be are none of its own.
     rule = making.rule("not", "should not be what 'not' describes")
 
     def fits_not(value: Any, at: At, run: ValidationRun) -> bool:
@@ -538,7 +553,8 @@ def _make_if(making: Making) -> Check | None:
     if then is accept and otherwise is accept:
         return None
 
-    # The verdict of `if` alone decides: its own problems are none of the value's.
+    # The verdict of `if` alone decides: its own problems are none of the value's, since it "has no direct effect on the
+    # overall validation result". https://json-schema.org/draft/2020-12/json-schema-core#section-10.2.2.1
     def conditional(value: Any, at: At, run: ValidationRun) -> bool:
         return then(value, at, run) if run.fits(condition, value, at) else otherwise(value, at, run)
 
@@ -628,6 +644,8 @@ def _own_items(making: Making) -> Iterator[Collect]:
     count = len(making.keywords.get("prefixItems", ()))
     if count:
         yield _positions(count)
+    # An item that `contains` describes is evaluated, too, wherever it stands: what counts are "the annotations from
+    # "prefixItems", "items", and "contains"". https://json-schema.org/draft/2020-12/json-schema-core#section-11.2
     contained = making.one("contains")
     if contained is not None:
 
@@ -676,6 +694,7 @@ def _collector(place: Place, compiler: Compiler, own: Own, keyword: str) -> Coll
 def _whole_collector(place: Place, compiler: Compiler, own: Own, keyword: str) -> Collect:
     made: Collect | None = compiler.memory.get((place, keyword))
     if made is None:
+        # The same keyword of an inner schema has judged all that was left there: nothing remains for the outer one.
         made = _everything if keyword in place.keywords else _collector(place, compiler, own, keyword)
         compiler.memory[place, keyword] = made
     return made
@@ -694,6 +713,9 @@ def _together(collects: list[Collect]) -> Collect:
 
 def _in_place(making: Making, again: Callable[[Place], Collect]) -> Iterator[Collect]:
     """Yields the collectors of the schemas that apply to the same value."""
+    # Not `not`: where it holds, its schema has failed, and "schema objects that produce a false assertion result MUST
+    # NOT produce any annotation results". For the same reason an alternative counts only if it fits.
+    # https://json-schema.org/draft/2020-12/json-schema-core#section-7.7.1.2
     held = making.place.children
     for keyword, target in making.place.references.items():
         yield from _referred(making, keyword, target, again)
@@ -731,6 +753,8 @@ def _conditional(making: Making, again: Callable[[Place], Collect]) -> Collect:
     def conditional(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         if not run.fits(condition, value, at):
             return otherwise is not None and otherwise(value, at, run, seen)
+        # A condition that is met has evaluated its parts, even "without either "then" or "else"".
+        # https://json-schema.org/draft/2020-12/json-schema-core#section-10.2.2.1
         everything = met(value, at, run, seen)
         return (then is not None and then(value, at, run, seen)) or everything
 

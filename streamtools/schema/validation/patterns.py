@@ -214,6 +214,7 @@ class _Translation:
         if found := _HEX.match(text, at):
             self._at = found.end()
             return self._joined(int(next(filter(None, found.groups())), 16))
+        # `\cJ` is a line feed: the letter's code point modulo 32 (ECMA-262, CharacterEscape).
         if char == "c" and text[at + 1 : at + 2].isascii() and text[at + 1 : at + 2].isalpha():
             self._at += 2
             return ord(text[at + 1]) % 32
@@ -229,6 +230,8 @@ class _Translation:
 
     def _joined(self, code: int) -> int:
         """Joins a surrogate pair to one character."""
+        # "Regular expressions SHOULD be built with the "u" flag (or equivalent)", under which two such escapes are one
+        # character. https://json-schema.org/draft/2020-12/json-schema-core#section-6.4
         if 0xD800 <= code < 0xDC00 and (
             low := re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(self._text, self._at)
         ):

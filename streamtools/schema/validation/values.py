@@ -93,6 +93,8 @@ def _decimal(number: float) -> tuple[int, int]:
 
 def equal(one: Any, other: Any) -> bool:
     """Returns whether two JSON values are equal: 1 and 1.0 are, True and 1 are not."""
+    # Numbers are equal if they "have the same mathematical value", and a boolean is not a number, though Python's is:
+    # https://json-schema.org/draft/2020-12/json-schema-core#section-4.2.2
     # Recurses as deep as both are alike: one of them is of the schema, whose depth is bounded.
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(item, other[name]) for name, item in one.items())
