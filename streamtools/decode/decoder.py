@@ -92,7 +92,7 @@ class StreamDecoder:
         self._plain = PlainPath(() if self._wire is None else self._wire.plain)
         self._part: GrowingPart | None = None  # what a piece belongs to; None if it belongs to a call
         self._add_arguments: Callable[[Any], Event | None] = _nothing  # takes a piece of the call's arguments
-        self._last_plain: dict[str, Any] | None = None  # the last payload that was decoded so
+        self._last_plain: dict[str, Any] | bytes | None = None  # the last payload that was decoded so
         self._is_direct = False  # no stage wants the events of pieces
         self._streak = 0  # payloads in a row that gave one piece each
         self._size, self._max_size = 0, limits.max_stream_bytes
@@ -172,18 +172,24 @@ class StreamDecoder:
             return self._last_bytes(item[: self._max_size - self._size], size)
         self._size = size
         try:
-            # The hot loop. A payload that equals the template is decoded right here, since one call of Python costs
-            # about as much as the comparison; `_plain_event` does the same.
+            # The hot loop. A payload that adds nothing but a piece is decoded right here, since a call of Python costs
+            # as much as comparing the payload; `_plain_event` does the same.
             plain = self._plain
+            data: Any
             for data in self._body.feed_payloads(item):
-                try:
-                    payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
-                except orjson.JSONDecodeError:
-                    self._odd_payload(data, out)
-                    continue
+                payload: Any = None
                 delta: Event | None = None
-                if payload == plain.template:
-                    text, part = plain.leaf.value, self._part
+                text = plain.piece_of(data) if plain.head is not None and type(data) is bytes else None
+                if text is None:
+                    try:
+                        payload = orjson.loads(data)  # a frame is refused like bad JSON
+                    except orjson.JSONDecodeError:
+                        self._odd_payload(data, out)
+                        continue
+                    if payload == plain.template:
+                        text = plain.leaf.value
+                if text is not None:
+                    part = self._part
                     if part is None:
                         delta = self._add_arguments(text)
                     elif type(text) is str and text and (size := part.size + len(text)) <= part.max_size:
@@ -192,10 +198,10 @@ class StreamDecoder:
                             sink(text)
                         delta = kind(text)
                 if delta is None:
-                    self._rare_payload(payload, data, out)
+                    self._rare_payload(orjson.loads(data) if payload is None else payload, data, out)
                     plain = self._plain
                 else:
-                    self._last_plain = payload
+                    self._last_plain = data if payload is None else payload
                     if self._is_direct:
                         out.append(delta)
                     else:
@@ -393,19 +399,19 @@ class StreamDecoder:
         self.done = self.done or wire.done
         wire.forget()
         if len(events) == 1 and not wire.needs_each and self.chain.deferred is None:
-            self._learn_plain(wire, payload, events[0])
+            self._learn_plain(wire, payload, raw, events[0])
         else:
             self._streak = 0
             self._plain.forget()
 
     def _leave_plain(self, wire: WireDecoder) -> None:
         """Lets the wire know the last payload that it was not asked about."""
-        self._plain.template = None
-        if self._last_plain is not None:
-            wire.after_plain(self._last_plain)
-            self._last_plain = None
+        last, self._last_plain = self._last_plain, None
+        self._plain.forget()
+        if last is not None:
+            wire.after_plain(orjson.loads(last) if isinstance(last, bytes) else last)
 
-    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], event: Event) -> None:
+    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], raw: bytes | None, event: Event) -> None:
         """Learns how the payloads look that give nothing but events like this one; not from the first of them, since
         the arguments of most calls are over before that pays."""
         self._streak += 1
@@ -414,11 +420,11 @@ class StreamDecoder:
         if isinstance(event, ToolCallFragment):
             grow = None if event.name else self.chain.grower(event)
             if grow is not None:
-                if self._plain.learn(payload, event.arguments):
+                if self._plain.learn(payload, event.arguments, raw):
                     self._part, self._add_arguments, self._is_direct = None, grow, True
                 return
         elif isinstance(event, (TextDelta, ReasoningDelta)):
-            if self._plain.learn(payload, event.text):
+            if self._plain.learn(payload, event.text, raw):
                 self._part, self._is_direct = wire.part, self.chain.passes(type(event))
             return
         self._streak = 0

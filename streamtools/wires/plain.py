@@ -10,9 +10,15 @@ which runs in C: there is no path to walk and no field to look up. Whatever the 
 says nothing new when it comes again, since the long way has read it twice and made nothing of it. Any other payload
 goes the long way, and makes the decoder learn anew.
 
-    learn(payload, "Hel")      the long way; nothing yet
-    learn(payload, "lo")       the long way; True: from now on `template` may be compared
-    payload == template        and `leaf.value` is the piece
+Many providers write the same bytes around each piece. These are learned, too, and of a payload that has them only the
+JSON text between them is parsed. If that is one value, it is the piece, and the payload equals the template: the bytes
+before it put any JSON parser into the same state, and a value ends where it ends, whatever follows. Where a provider
+writes another number or padding into each payload, the template is compared.
+
+    learn(payload, "Hel", data)      the long way; nothing yet
+    learn(payload, "lo", data)       the long way; True: from now on `template` may be compared
+    piece_of(data)                   the piece, if the bytes around it are the same; else None, and
+    payload == template              then `leaf.value` is the piece
 """
 
 from __future__ import annotations
@@ -21,6 +27,8 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from ..events import ReasoningDelta, RefusalDelta, TextDelta
 from ..text import deeper_than
@@ -97,13 +105,20 @@ class PlainPath:
         deltas: the forms that they may have on the wire.
     """
 
-    __slots__ = ("_before", "_deltas", "_in_vain", "_likely", "_rest", "_varied", "leaf", "template")
+    __slots__ = (
+        "_around_size", "_before", "_deltas", "_in_vain", "_likely", "_rest", "_tail", "_varied", "head", "leaf",
+        "template",
+    )  # fmt: skip
 
     def __init__(self, deltas: tuple[PlainDelta, ...]) -> None:
         self.template: object = None
         """Equals each payload that differs from the last one in its piece alone; None while there is none."""
         self.leaf = _Leaf()
         """Has the piece of the payload that was compared last."""
+        self.head: bytes | None = None
+        """The bytes before the piece, where each payload has the same; None while `piece_of` knows of none."""
+        self._tail = b""  # the bytes after it
+        self._around_size = 0  # of both
         self._deltas = deltas
         self._likely: PlainDelta | None = None  # the form that was found last
         self._before: tuple[PlainDelta, dict[str, Any], dict[str, Any]] | None = None
@@ -113,17 +128,32 @@ class PlainPath:
 
     def forget(self) -> None:
         """Drops what was learned: a payload goes the long way, after which nothing need be as it was."""
-        self.template = self._before = None
+        self.template = self.head = self._before = None
 
-    def learn(self, payload: dict[str, Any], text: str) -> bool:
+    def piece_of(self, data: bytes) -> Any:
+        """Returns the piece of a payload that has the learned bytes around it, and equals the template for that
+        reason; any other payload makes them forgotten, and gives None. Call it only if there is a `head`."""
+        assert self.head is not None, "there is a head"
+        written = data.removeprefix(self.head).removesuffix(self._tail)  # half the price of asking for them first
+        if len(data) - len(written) == self._around_size:
+            try:
+                return orjson.loads(written)
+            except orjson.JSONDecodeError:  # more than one value; or broken, as the long way will find
+                pass
+        self.head = None
+        return None
+
+    def learn(self, payload: dict[str, Any], text: str, data: bytes | None = None) -> bool:
         """Takes a payload that has gone the long way and given this piece alone; returns True if payloads like it may
         be compared from now on.
 
         Args:
             payload: must not change any more.
             text: the piece.
+            data: the JSON text of the payload, if it came so.
         """
-        before, self._before, self.template = self._before, None, None
+        before, self._before = self._before, None
+        self.template = self.head = None
         if self._rest:
             self._rest -= 1
             return False
@@ -131,6 +161,8 @@ class PlainPath:
             delta, template, last = before
             if payload == template and self.leaf.value == text:
                 self._in_vain, self.template = 0, template
+                if data is not None:
+                    self._learn_bytes(data, text)
                 return True
             self._varied |= {path for path in delta.varies if _at(payload, path) != _at(last, path)}
         self._in_vain += 1
@@ -140,6 +172,22 @@ class PlainPath:
                 self._before, self._likely = (delta, template, payload), delta
                 break
         return False
+
+    def _learn_bytes(self, data: bytes, text: str) -> None:
+        """Learns the bytes around the piece of a payload, if the piece is written as orjson would write it."""
+        written, other = orjson.dumps(text), text + "."
+        for at in (data.find(written), data.rfind(written)):
+            if at < 0:
+                return
+            # A key or another value may be equal to the piece: only in the piece's place another one is found again.
+            head, tail = data[:at], data[at + len(written) :]
+            try:
+                tried = orjson.loads(b"%b%b%b" % (head, orjson.dumps(other), tail))
+            except orjson.JSONDecodeError:
+                continue
+            if tried == self.template and self.leaf.value == other:
+                self.head, self._tail, self._around_size = head, tail, len(head) + len(tail)
+                return
 
     def _template(self, delta: PlainDelta, payload: dict[str, Any]) -> Any:
         """Returns the payload with the leaf in the piece's place; None if something beside it says something."""

@@ -17,6 +17,7 @@ from wire_cases.record import Response
 from streamtools import Event, Limits, StreamDecoder, parse
 from streamtools.events import TextDelta, ToolCallDelta
 from streamtools.wires import Wire, WireDecoder, find
+from streamtools.wires.plain import PlainPath
 
 Payload = dict[str, Any]
 
@@ -177,6 +178,72 @@ def test_limits_end_a_stream_at_the_same_piece(name: str) -> None:
                 assert is_same(wire, payloads, limits, parsed=parsed), (most, kind, parsed)
                 total = Limits(max_total_argument_bytes=most * 4)
                 assert is_same(wire, payloads, total, parsed=parsed), (most, kind, parsed)
+
+
+def chunk(written: str, after: str = "", end: str = "") -> bytes:
+    """A chunk of Chat Completions with a piece as it stands in the JSON text, and more text after it or at the end."""
+    content = '{"content":' + written + after + "}"
+    choices = '[{"index":0,"delta":' + content + "}]"
+    text = '{"id":"c","model":"m","object":"chat.completion.chunk","choices":' + choices + end + "}"
+    return text.encode("utf-8", "surrogatepass")
+
+
+WRITTEN = {
+    "a piece as others": chunk('"other"'),
+    "escapes": chunk('"\\u00e9\\ud834\\udd1e\\n\\"}]"'),
+    "blanks around it": chunk(' "other" '),
+    "no piece": chunk("null"),
+    "an empty piece": chunk('""'),
+    "a number": chunk("1"),
+    "an object": chunk('{"content":"x"}'),
+    "a list": chunk('["x"]'),
+    "two values": chunk('"one","two"'),
+    "one more field": chunk('"one","refusal":"two"'),
+    "the same field twice": chunk('"one","content":"two"'),
+    "the object and the list ended early": chunk('"one"}}],"model":"x","more":[{"delta":{"content":"two"'),
+    "a field behind it": chunk('"other"', after=',"reasoning_content":"thought"'),
+    "a field at the end": chunk('"other"', end=',"usage":{"prompt_tokens":3,"completion_tokens":5}'),
+    "half of a surrogate pair": chunk('"\\ud834"'),
+    "half of a surrogate pair as it is": chunk('"\ud834"'),
+    "invalid bytes": chunk('"_"').replace(b"_", b"\xff\xfe"),
+    "no end": chunk('"other'),
+    "no JSON": chunk("other"),
+    "nothing": chunk(""),
+    "only the beginning": chunk("_").partition(b"_")[0],
+    "only the end": chunk("_").rpartition(b"_")[2],
+    "both at once": b'{"id":"c"}]}',
+    "the end marker": b"[DONE]",
+}
+
+
+def events_of_body(wire: Wire, data: list[bytes]) -> list[tuple[Any, ...]]:
+    decoder = StreamDecoder(wire=wire, tools=["look"])
+    events = [event for one in data for event in decoder.feed(b"data: " + one + b"\n\n")]
+    return [comparable(event) for event in (*events, *decoder.finish())]
+
+
+@pytest.mark.parametrize("piece", ["a piece", "content", "m", "chat.completion.chunk", "é", "delta.", '"}}]}'])
+def test_a_payload_written_with_the_same_bytes_around_another_piece_gives_the_same_events(piece: str) -> None:
+    """Also if the piece is equal to a key or to another value, so that its place has to be found."""
+    wire, wrong = find("openai.chat_completions"), []
+    same = chunk(json.dumps(piece, ensure_ascii=False))
+    for name, data in WRITTEN.items():
+        for put in ([data], [data, data, same]):
+            given = [*[same] * 12, *put, same, b"[DONE]"]
+            if events_of_body(wire, given) != events_of_body(reading_each(wire), given):
+                wrong.append(f"{name} ({len(put)})")
+    assert wrong == []
+
+
+def test_a_payload_with_the_same_bytes_around_its_piece_is_not_even_parsed() -> None:
+    data = [chunk(json.dumps(piece)) for piece in PIECES]
+    path = PlainPath(find("openai.chat_completions").new_decoder(Limits()).plain)
+    learned = [path.learn(json.loads(one), piece, one) for one, piece in zip(data[:2], PIECES, strict=False)]
+    assert learned == [False, True]
+    assert path.head is not None
+    assert [path.piece_of(one) for one in data] == PIECES
+    assert path.piece_of(WRITTEN["a field behind it"]) is None
+    assert path.head is None, "the bytes around the piece are not always the same"
 
 
 class Odd(str):
