@@ -35,7 +35,7 @@ from .parts import Finish, Part, ResumePoint, ToolCall, Usage, changed
 from .text import ALWAYS, known_names, shown_by
 from .wires import Wire, find, is_known, names
 
-__all__ = ["Turn", "TurnBuilder"]
+__all__ = ["TAKEN_BY", "Turn", "TurnBuilder"]
 
 _INDEX = attrgetter("index")
 
@@ -214,9 +214,9 @@ class TurnBuilder:
 
     def add(self, event: Event) -> None:
         """Takes one event. Events that say nothing about the turn are ignored."""
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
-            handler(self, event)
+        take = TAKEN_BY.get(type(event))
+        if take is not None:
+            take(self, event)
 
     def add_all(self, events: Iterable[Event]) -> None:
         """Takes events."""
@@ -375,7 +375,7 @@ class _OpenPart:
         return Part(kind=self.kind, text="".join(self.deltas), provider_state=self.provider_state)
 
 
-_HANDLERS: dict[type[Event], Any] = {
+TAKEN_BY: Mapping[type[Event], Callable[[TurnBuilder, Any], None]] = {
     StepStart: TurnBuilder._step_start,
     StreamStart: TurnBuilder._stream_start,
     TextStart: TurnBuilder._text_start,
@@ -394,3 +394,4 @@ _HANDLERS: dict[type[Event], Any] = {
     OutputEnd: TurnBuilder._output_end,
     StreamEnd: TurnBuilder._stream_end,
 }
+"""The method that takes an event, by the event's type. Events of other types say nothing about the turn."""

@@ -402,8 +402,6 @@ WITHDRAWN = "the provider took it back"
 class Calls:
     """Runs the calls of one turn. The model may call these `tools`."""
 
-    listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)
-
     def __init__(self, moves: Moves, tools: Toolset) -> None:
         self._moves = moves
         self._tools = tools
@@ -412,19 +410,15 @@ class Calls:
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._told: anyio.Event | None = None
 
-    def on_event(self, event: Event) -> None:
-        """Takes an event that has been emitted."""
-        if isinstance(event, ToolCallStart):
-            if event.kind != "server":
-                self._announced(event)
-        elif isinstance(event, StreamStart):
-            self._key_prefix = key_prefix(self._host.run_id, self._host.number, event.response_id)
-        elif isinstance(event, ToolCallEnd):
-            self._ended(event)
-        elif isinstance(event, ToolCallValidated):
-            self._ready(event)
-        elif isinstance(event, StreamEnd):
-            self._stream_ended(event)
+    def listeners(self) -> dict[type[Event], Callable[[Any], None]]:
+        """Returns the method that takes an event which has been emitted, by the event's type."""
+        return {
+            StreamStart: self._stream_started,
+            ToolCallStart: self._announced,
+            ToolCallEnd: self._ended,
+            ToolCallValidated: self._ready,
+            StreamEnd: self._stream_ended,
+        }
 
     def stop(self, reason: str = LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
@@ -492,8 +486,11 @@ class Calls:
 
     # -- the text of a call --
 
+    def _stream_started(self, event: StreamStart) -> None:
+        self._key_prefix = key_prefix(self._host.run_id, self._host.number, event.response_id)
+
     def _announced(self, event: ToolCallStart) -> None:
-        if event.call_id not in self._moves.calls:  # a transform may repeat the event
+        if event.kind != "server" and event.call_id not in self._moves.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
             if key is None:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mappi
 from contextvars import copy_context
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import anyio
 from anyio import CancelScope, create_task_group
@@ -142,18 +142,27 @@ class Pipeline:
         return self
 
     async def __anext__(self) -> Event:
-        if self._state == "new":
-            self._check_open()
-        outbox = self._outbox
-        if outbox.queue or await outbox.wait():
-            event = outbox.queue.popleft()
-            if outbox.room_awaited is not None and len(outbox.queue) <= outbox.size // 2:
-                outbox.make_room()
-            return event
+        outbox = self._outbox  # `__getattr__` makes each attribute of this object dear
+        queue = outbox.queue
+        while not queue:  # as in `Outbox.wait`
+            if outbox.closed or outbox.resting:
+                return await self._ended()
+            if outbox.awaited is None:
+                if self._state == "new":
+                    self._check_open()
+                outbox.awaited = anyio.Event()
+            await outbox.awaited.wait()
+        event = queue.popleft()
+        if outbox.room_awaited is not None and len(queue) <= outbox.size // 2:
+            outbox.make_room()
+        return event
+
+    async def _ended(self) -> NoReturn:
+        """Raises what follows the last event: the error of the stream, once, or the end of the iteration."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-        if not (self._step.ended or outbox.resting):
+        if not (self._step.ended or self._outbox.resting):
             await checkpoint_if_cancelled()  # the pump is told of a cancellation before this task is
         raise StopAsyncIteration
 
@@ -402,8 +411,8 @@ class Pipeline:
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._token = current_token()
-        self._step.listen([StreamEnd], self._ending.stream_ended)
-        self._step.listen(Calls.listens_to, self._calls.on_event)
+        self._step.listen({StreamEnd: self._ending.stream_ended})
+        self._step.listen(self._calls.listeners())
         self._step.begin(
             asks_model=self._asks_model,
             dispatches=self._dispatches,

@@ -98,7 +98,8 @@ class Outbox:
         """Set by the consumer while it waits for an event."""
         self.room_awaited: anyio.Event | None = None
         """Set by the pump while it waits for room."""
-        self._skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end
+        self.skipped_to_end: anyio.Event | None = None
+        """Set by a consumer that wants no event, only the end."""
 
     @property
     def is_unread(self) -> bool:
@@ -111,7 +112,7 @@ class Outbox:
             self.queue.append(event)
             if self.awaited is not None:
                 self.wake()
-            elif self._skipped_to_end is not None and len(self.queue) >= self.size:
+            elif self.skipped_to_end is not None and len(self.queue) >= self.size:
                 self.queue.clear()
 
     def wake(self) -> None:
@@ -122,8 +123,8 @@ class Outbox:
 
     def _wake_skipping(self) -> None:
         """Wakes a consumer that waits for the end."""
-        if self._skipped_to_end is not None:
-            ring(self._skipped_to_end)
+        if self.skipped_to_end is not None:
+            ring(self.skipped_to_end)
 
     def rest(self) -> None:
         """Notes that nothing will come by itself, and wakes the consumer."""
@@ -162,9 +163,9 @@ class Outbox:
 
     async def wait_for_room(self) -> None:
         """Waits until the consumer, and every branch that is waited for, has taken enough, or the outbox is closed."""
-        if self._skipped_to_end is not None:
+        if self.skipped_to_end is not None:
             self.queue.clear()
-        if self.closed or self._skipped_to_end is not None:
+        if self.closed or self.skipped_to_end is not None:
             await checkpoint()
         while len(self.queue) >= self.size and not self.closed:
             if self.room_awaited is None:
@@ -197,13 +198,13 @@ class Outbox:
         self.queue.clear()
         if self.closed or self.resting:
             return
-        self._skipped_to_end = anyio.Event()
+        self.skipped_to_end = anyio.Event()
         try:
             if self.room_awaited is not None:
                 self.make_room()
-            await self._skipped_to_end.wait()
+            await self.skipped_to_end.wait()
         finally:
-            self._skipped_to_end = None
+            self.skipped_to_end = None
 
 
 class Branch:

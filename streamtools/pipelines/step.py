@@ -26,18 +26,18 @@ from ..events import (
     ToolCallValidated,
 )
 from ..observers import Observer
-from ..turn import Turn, TurnBuilder
+from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
 from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
 from .trajectory import Causality, Trajectory
 
 __all__ = ["Step"]
 
-_PLAIN = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
+_PLAIN: frozenset[type[Event]] = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
 
 _LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd})
 
-Callback = Callable[[Event], None]
+Callback = Callable[[Any], None]
 
 
 class Step:
@@ -54,11 +54,12 @@ class Step:
         self._builder = TurnBuilder()
         self._causality = Causality()
         self._observers: list[Observer] = []
-        self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
+        self._listeners: dict[type[Event], tuple[Callback, ...]] = {}
         self._failures: list[tuple[Observer, Exception]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
+        self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: to be found out
         self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
-        self._plain: set[type[Event]] = set()  # deltas that only the turn and the consumer want
+        self._plain: frozenset[type[Event]] = frozenset()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
 
     @property
@@ -69,9 +70,11 @@ class Step:
             behind = max(behind, branch.behind)
         return behind
 
-    def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
-        """Calls back for each event of these types, after the observers. The callback's exceptions are not caught."""
-        self._listeners.append((frozenset(kinds), callback))
+    def listen(self, callbacks: Mapping[type[Event], Callback]) -> None:
+        """Calls back for each event of these types, after the observers and earlier listeners. The callbacks'
+        exceptions are not caught. Call it before `begin`."""
+        for kind, callback in callbacks.items():
+            self._listeners[kind] = (*self._listeners.get(kind, ()), callback)
 
     def branch(self, size: int | None, when_full: WhenFull) -> Branch:
         """Returns a branch into which every event goes from now on; of the outbox's size by default."""
@@ -96,7 +99,9 @@ class Step:
         """Begins the step: gives it its number, and emits its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
         self._observers = list(self._trajectory.observers)
-        self.tell("see_parts", lambda: self._builder.build().parts)
+        self._reroute()
+        if self._observers:
+            self.tell("see_parts", lambda: self._builder.build().parts)
         start = StepStart(
             self.run_id, asks_model, dispatches, requested_at=requested_at, request=request, resumes=resumes
         )
@@ -144,7 +149,7 @@ class Step:
         kind = type(event)
         if event.seq >= 0:  # a stage or a transform passed it on a second time: that is another event
             event = replace(event, seq=-1)
-        run = self._trajectory
+        run, outbox = self._trajectory, self._outbox
         seq = run.next_seq
         run.next_seq = seq + 1
         callback: Callback | None = None
@@ -154,9 +159,16 @@ class Step:
                 event.step = self.number  # type: ignore[misc]
             elif isinstance(event, CausedEvent):
                 self._causality.stamp(event, seq, self.number, time.monotonic())
-            self._builder.add(event)
-            self._outbox.put(event)
-            route = self._routes.get(kind)
+            take = TAKEN_BY.get(kind)
+            if take is not None:
+                take(self._builder, event)
+            if outbox.skipped_to_end is not None or outbox.closed:
+                outbox.put(event)
+            else:  # as nearly always
+                outbox.queue.append(event)
+                if outbox.awaited is not None:
+                    outbox.wake()
+            route = self._routes.get(kind, self._other_routes)
             if route is None:
                 route = self._route(kind)
             for callback in route:
@@ -229,17 +241,17 @@ class Step:
                     callbacks.append(_guarded(observer, self._failures))
             except Exception as error:
                 self._failures.append((observer, error))
-        for kinds, callback in self._listeners:
-            if kind in kinds:
-                callbacks.append(callback)
-        route = self._routes[kind] = tuple(callbacks)
+        route = self._routes[kind] = (*callbacks, *self._listeners.get(kind, ()))
         if kind in _PLAIN and not route:
-            self._plain.add(kind)
+            self._plain |= {kind}
         return route
 
     def _reroute(self) -> None:
-        self._routes.clear()
-        self._plain.clear()
+        """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""
+        if self._observers or self._outbox.branches:
+            self._routes, self._other_routes, self._plain = {}, None, frozenset()
+        else:
+            self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
 
     def _leave(self, queue: BranchQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
