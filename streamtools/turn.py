@@ -199,7 +199,8 @@ class TurnBuilder:
         self.wire: Wire | str | None = None
         """The wire or its name; None while it is unknown."""
         self._left_alone = False
-        self._start: StreamStart | None = None
+        self.start: StreamStart | None = None
+        """The beginning of the response; None before it."""
         self._end: StreamEnd | None = None
         self._output: OutputEnd | None = None
         self._parts: list[Part | _OpenPart] = []
@@ -228,7 +229,7 @@ class TurnBuilder:
 
     def build(self) -> Turn:
         """Returns the turn so far, in time linear in its size."""
-        start, end, wire = self._start, self._end, self.wire
+        start, end, wire = self.start, self._end, self.wire
         may_run = end is not None and end.ended_well
         in_order = sorted(self._calls.values(), key=_INDEX)  # a call may be announced late
         calls = tuple([_so_far(call, may_run) for call in in_order])
@@ -270,7 +271,7 @@ class TurnBuilder:
         self._left_alone = not event.dispatches
 
     def _stream_start(self, event: StreamStart) -> None:
-        self._start = event
+        self.start = event
 
     def _text_start(self, _: TextStart) -> None:
         self._begin("text")

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import RunVar
 
-__all__ = ["OwnTimers", "Timer", "Timers"]
+__all__ = ["Timer", "Timers"]
 
 _SPARE = 256  # entries of stopped timers that are kept, beyond the number of the others
 
@@ -22,45 +22,21 @@ _SPARE = 256  # entries of stopped timers that are kept, beyond the number of th
 class Timer:
     """One callback, due at a time of the event loop."""
 
-    __slots__ = ("_of_owner", "_timers", "callback")
+    __slots__ = ("_timers", "callback", "of_owner")
 
     def __init__(self, timers: Timers, callback: Callable[[], None], of_owner: set[Timer]) -> None:
         self._timers = timers
-        self._of_owner = of_owner
+        self.of_owner = of_owner
+        """The timers of its owner that run; it is among them."""
         self.callback: Callable[[], None] | None = callback
+        """None when it was called, or is not to be called any more."""
 
     def stop(self) -> None:
         """Stops the timer: its callback is not called any more."""
         if self.callback is not None:
-            self.take()
+            self.callback = None
+            self.of_owner.discard(self)
             self._timers.forget_one()
-
-    def take(self) -> Callable[[], None] | None:
-        """Returns the callback, if it is still to be called, and lets go of it."""
-        callback, self.callback = self.callback, None
-        self._of_owner.discard(self)
-        return callback
-
-
-class OwnTimers:
-    """The timers of one owner, which are stopped with it: each callback holds all that the owner holds."""
-
-    def __init__(self, timers: Timers) -> None:
-        self._timers = timers
-        self._running: set[Timer] = set()
-
-    def at(self, due: float, callback: Callable[[], None]) -> Timer:
-        """Calls back at a time of the event loop, or later, and returns the timer. The callback must not raise or
-        wait."""
-        timer = Timer(self._timers, callback, self._running)
-        self._running.add(timer)
-        self._timers.add(due, timer)
-        return timer
-
-    def stop(self) -> None:
-        """Stops all of them."""
-        for timer in tuple(self._running):
-            timer.stop()
 
 
 class Timers:
@@ -98,14 +74,24 @@ class Timers:
             self._starting, self._runs = None, False
             self._start()
 
-    def add(self, due: float, timer: Timer) -> None:
-        """Has a timer call back at a time of the event loop, or later."""
+    def at(self, due: float, callback: Callable[[], None], of_owner: set[Timer]) -> Timer:
+        """Calls back at a time of the event loop, or later, and returns the timer.
+
+        Args:
+            due: the time.
+            callback: must not raise or wait.
+            of_owner: the timers of one owner that run, for the owner to stop: each callback holds all that the owner
+                holds. The timer is added to these, and removed when it is over.
+        """
+        timer = Timer(self, callback, of_owner)
+        of_owner.add(timer)
         self._number += 1
         heapq.heappush(self._entries, (due, self._number, timer))
         if due < self._wakes_at:
             self._changed.set()
         if not self._runs:
             self._start()
+        return timer
 
     def forget_one(self) -> None:
         """Counts a timer that was stopped, and drops the entries of such timers when they are in the majority."""
@@ -148,10 +134,11 @@ class Timers:
         now = anyio.current_time()
         while self._entries and (self._entries[0][2].callback is None or self._entries[0][0] <= now):
             timer = heapq.heappop(self._entries)[2]
-            callback = timer.take()
+            callback, timer.callback = timer.callback, None
             if callback is None:
                 self._stopped -= 1
             else:
+                timer.of_owner.discard(timer)
                 callback()
         return bool(self._entries)
 

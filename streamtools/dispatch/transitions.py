@@ -53,7 +53,6 @@ from ..parts import OUTCOMES, ToolCall
 from ..text import is_debugging, one_line
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
-from ..turn import Turn
 from ..wires import Wire
 from . import approval, endings
 from .approval import Approver, Resolution
@@ -64,7 +63,7 @@ from .results import encode_error, error_content
 from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
 from .timers import Timer
 
-__all__ = ["Calls", "Moves", "log_uncounted"]
+__all__ = ["At", "Calls", "Moves", "log_uncounted"]
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
@@ -732,11 +731,12 @@ def log_failure(seen: Observation) -> None:
         _logger.error(f"{form}\n%s", *facts, frames or "(no frames: it was raised elsewhere)")
 
 
-def log_uncounted(wire: Wire, turn: Turn) -> None:
-    """Logs, once in a process, that a whole response came without token counts, which its provider gives on request."""
+def log_uncounted(wire: Wire, model: str | None) -> None:
+    """Logs, once in a process, that a whole response came without token counts, if its provider gives them on
+    request."""
     asked_by = wire.usage.request
-    if not turn.complete or turn.usage is not None or not asked_by or wire.name in _logged_wires:
+    if not asked_by or wire.name in _logged_wires:
         return
-    if turn.model is not None and wire.usage.on_request(turn.model):
+    if model is not None and wire.usage.on_request(model):
         _logged_wires.add(wire.name)
         _logger.warning("%s: the response has no usage; request it with %s", wire.name, asked_by)

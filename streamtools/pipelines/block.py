@@ -27,7 +27,7 @@ from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.approval import Resolution, check_loop
 from ..dispatch.options import LEAVES_CALLS
 from ..dispatch.states import Mention
-from ..dispatch.timers import OwnTimers, Timer, Timers
+from ..dispatch.timers import Timer, Timers
 from ..dispatch.transitions import Moves
 from ..errors import LocalProtocolError
 from ..event_loop import (
@@ -101,7 +101,7 @@ class Pipeline:
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
         self._timers: Timers | None = None
-        self._own_timers: OwnTimers | None = None
+        self._own_timers: set[Timer] = set()
         self._drain = drain  # let calls that run finish when the stream fails
         self._state: Literal["new", "opening", "open", "left"] = "new"
         self._group: TaskGroup | None = None
@@ -427,8 +427,7 @@ class Pipeline:
             self._group.start_soon(self._run)
             self._timers = Timers.current()
             self._timers.join(self, self._group)
-            self._own_timers = OwnTimers(self._timers)
-            self._deadlines.set(self._own_timers, self._trajectory.began_at)
+            self._deadlines.set(self._at, self._trajectory.began_at)
         except BaseException as error:  # an interrupt: nobody else leaves a block that was not entered
             await self._end(type(error))
             raise
@@ -442,8 +441,8 @@ class Pipeline:
             else:
                 await self._leave(cancelled=is_cancellation(kind))
         finally:
-            if self._own_timers is not None:  # also of calls that were cancelled just now; else each holds this block
-                self._own_timers.stop()
+            for timer in tuple(self._own_timers):  # also of calls that were cancelled just now; each holds this block
+                timer.stop()
 
     async def _leave(self, *, cancelled: bool) -> None:
         group = self._group
@@ -543,7 +542,7 @@ class Pipeline:
                 if ending.end is None and self._pump.raised is None and self._pump.end is not None:
                     # A transform has not passed it on.
                     self._step.emit(self._pump.end)
-                if ending.failed and not (self._drain and ending.expired is None):
+                if ending.failure is not None and not (self._drain and ending.expired is None):
                     self._calls.cancel()
                 later = self._pump.later()
                 await (self._calls_end() if later is None else self._calls_end_watched(later))
@@ -565,7 +564,7 @@ class Pipeline:
     async def _calls_end(self) -> None:
         """Waits until no call goes on, and none waits for somebody who is there."""
         await self._calls.wait_idle()
-        while self._calls.to_tell and not self._ending.failed:
+        while self._calls.to_tell and self._ending.failure is None:
             self._outbox.rest()
             await self._calls.wait_told()
             await self._calls.wait_idle()
@@ -583,8 +582,8 @@ class Pipeline:
         self._context.copy().run(self._group.start_soon, run)
 
     def _at(self, when: float, callback: Callable[[], None]) -> Timer:
-        assert self._own_timers is not None, "calls start inside the block"
-        return self._own_timers.at(when, callback)
+        assert self._timers is not None, "set when the block was entered"
+        return self._timers.at(when, callback, self._own_timers)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ from anyio import CancelScope
 from anyio.abc import TaskGroup
 
 from ..dispatch import Calls
-from ..dispatch.timers import OwnTimers, Timer
+from ..dispatch.timers import Timer
+from ..dispatch.transitions import At, log_uncounted
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..event_loop import refuse_deferred
 from ..events import Event, StreamEnd, StreamWarning
@@ -199,13 +200,8 @@ class Settling:
             self.pump.fail(error)
 
     @property
-    def failed(self) -> bool:
-        """True if the stream failed, or a deadline has passed."""
-        return self.failure is not None
-
-    @property
     def failure(self) -> Exception | None:
-        """The error to raise at ``async for``."""
+        """The error to raise at ``async for``, if the stream failed or a deadline has passed."""
         return self.expired or self.pump.raised or (self.end.error if self.end is not None else None)
 
     @property
@@ -214,7 +210,7 @@ class Settling:
         end = self.end
         if end is not None and isinstance(end.error, TruncatedStream):
             return "truncated"
-        if self.failed:
+        if self.failure is not None:
             return "error"
         return "complete" if end is not None and end.complete else "abandoned"
 
@@ -243,14 +239,9 @@ class Settling:
                 self.calls.settle()
             finally:
                 self.step.end(outcome)
-                self._log_uncounted()
-
-    def _log_uncounted(self) -> None:
-        end, wire = self.end, self.decoder.record
-        if end is not None and end.complete and end.usage is None and wire is not None and wire.usage.request:
-            from ..dispatch.transitions import log_uncounted
-
-            log_uncounted(wire, self.step.turn(wire))
+                end, wire = self.end, self.decoder.record
+                if end is not None and end.complete and end.usage is None and wire is not None:
+                    log_uncounted(wire, self.step.model)
 
     def _finish(self) -> None:
         """Emits the decoder's last events."""
@@ -276,15 +267,19 @@ class Deadlines:
     """Is called when a time of the step or run is over."""
     requested_at: float | None
     """When the request was made, on ``time.monotonic``; None: when `set` is called."""
-    timers: OwnTimers | None = None
-    of_step: list[Timer] = field(default_factory=list)
-    of_source: list[Timer] = field(default_factory=list)
+    at: At | None = None
+    """Calls back at a time of the event loop; None before `set`."""
+    look_every_s: float = math.inf
+    of_step: dict[str, Timer] = field(default_factory=dict)
+    """The timers of the step and the run, by the names of their limits."""
+    of_source: dict[str, Timer] = field(default_factory=dict)
+    """Those of the source."""
 
-    def set(self, timers: OwnTimers, run_began_at: float) -> None:
+    def set(self, at: At, run_began_at: float) -> None:
         """Starts the deadlines now, that of the run from its beginning, on ``time.monotonic``."""
         limits, now = self.limits, time.monotonic()
-        self.timers = timers
-        if self.pump.idle_timeout_s < math.inf:
+        self.at, self.look_every_s = at, self.pump.idle_timeout_s / _LOOKS
+        if self.look_every_s < math.inf:
             self._look()
         for name, began, missed, kept in (
             ("first_chunk_timeout", self.requested_at or now, "the source brought nothing", self.of_source),
@@ -293,18 +288,17 @@ class Deadlines:
         ):
             if (seconds := getattr(limits, name)) is not None:
                 passed = partial(self._passed, DeadlineExceeded(name, seconds, missed))
-                kept.append(timers.at(anyio.current_time() + seconds - (now - began), passed))
+                kept[name] = at(anyio.current_time() + seconds - (now - began), passed)
 
     def source_is_over(self) -> None:
         """Stops the deadlines of the source, of which nothing more is expected."""
-        while self.of_source:
-            self.of_source.pop().stop()
+        for timer in self.of_source.values():
+            timer.stop()
 
     def stop(self) -> None:
         """Stops all deadlines."""
-        self.source_is_over()
-        while self.of_step:
-            self.of_step.pop().stop()
+        for timer in (*self.of_source.values(), *self.of_step.values()):
+            timer.stop()
 
     def _passed(self, error: DeadlineExceeded) -> None:
         if error.limit != "first_chunk_timeout" or not self.pump.came:
@@ -312,9 +306,7 @@ class Deadlines:
 
     def _look(self) -> None:
         """Looks at the source, now and from time to time."""
-        assert self.timers is not None, "set"
+        assert self.at is not None, "set"
         now = anyio.current_time()
         self.pump.look(now)
-        again = self.timers.at(now + self.pump.idle_timeout_s / _LOOKS, self._look)
-        self.of_source = [timer for timer in self.of_source if timer.callback is not None]
-        self.of_source.append(again)
+        self.of_source["idle_timeout"] = self.at(now + self.look_every_s, self._look)

@@ -113,6 +113,11 @@ class Step:
             self.ended = True
             self.emit(StepEnd(outcome))
 
+    @property
+    def model(self) -> str | None:
+        """The model of the response; None while it is unknown."""
+        return self._builder.start.model if self._builder.start is not None else None
+
     def turn(self, wire: Wire | str | None) -> Turn:
         """Returns the turn so far, which came over `wire`; computed once when the step has ended."""
         if self._turn is not None:
