@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..tools import Toolset
@@ -30,10 +29,6 @@ LEAVES_CALLS: frozenset[StartPolicy] = frozenset({"pure", "off"})
 OnToolError: TypeAlias = Literal["continue", "cancel"]
 
 
-def _none() -> Mapping[str, Any]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
     """The options for when calls start, who has to approve them, where they run, and what is kept of them."""
@@ -43,11 +38,11 @@ class DispatchOptions:
     """Decides about calls that need an approval."""
     on_tool_error: OnToolError = "continue"
     """``cancel``: when one call fails, its siblings are cancelled."""
-    executors: Mapping[str, Executor] = field(default_factory=_none)
+    executors: Mapping[str, Executor] = field(default_factory=dict)
     """Where the calls of a tool run, by its name; the others run here."""
     store: IdempotencyStore | None = None
     """Keeps ``once`` calls and approved ones from running twice."""
-    resumed: Mapping[str, str] = field(default_factory=_none)
+    resumed: Mapping[str, str] = field(default_factory=dict)
     """The idempotency keys of calls that were suspended, by call id. If there are any, all calls here were suspended:
     they need an approval, whatever their tools say, and were counted before."""
 
@@ -106,7 +101,9 @@ def arounds_of(given: Around | Sequence[Around] | None) -> tuple[Around, ...]:
     Raises:
         TypeError: something given is no async function.
     """
-    several = given if isinstance(given, Sequence) else () if given is None else (given,)
+    if given is None:
+        return ()
+    several = given if isinstance(given, Sequence) else (given,)
     for one in several:
         if not is_around(one):
             name = getattr(one, "__name__", type(one).__name__)
@@ -122,7 +119,7 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
         ValueError: an executor is given for a tool that is not there, or that it was made without.
     """
     if given is None:
-        return _none()
+        return {}
     names = {tool.name for tool in tools.values() if tool is not None}
     for executor in given.values() if isinstance(given, Mapping) else [given]:
         if isinstance(executor, type) or not hasattr(executor, "run"):

@@ -38,6 +38,8 @@ __all__ = [
 
 OnSourceError: TypeAlias = Literal["cancel", "drain"]
 
+_NO_TOOLS = Toolset()
+
 
 class StepKeywords(TypedDict, total=False):
     """The options of `pipeline`, explained there, that hold for resumed calls, too."""
@@ -143,7 +145,7 @@ def pipeline(
         raise TypeError(f"request is a mapping of the request's fields, not {type(request).__name__}")
     if on_source_error not in get_args(OnSourceError):
         raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
-    toolset = toolset_of(() if tools is None else tools)
+    toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     options = DispatchOptions(
         policy=start or ("off" if tools is None and approve is None else "auto"),
         approver=approve,
@@ -205,8 +207,9 @@ def toolset_of(tools: AnyTools | Toolset) -> Toolset:
     if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
         raise TypeError("tools is a mapping; pass its values: tools=[...]")
     toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
-    if bare := [name for name, tool in toolset.items() if tool is None]:
-        raise TypeError(f"a bare name ({bare[0]!r}) cannot be run; pass the tool or the function itself")
+    for name, tool in toolset.items():
+        if tool is None:
+            raise TypeError(f"a bare name ({name!r}) cannot be run; pass the tool or the function itself")
     return toolset
 
 

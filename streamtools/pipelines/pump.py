@@ -203,7 +203,7 @@ class Pump:
                 else:
                     for part in self._parts(item):
                         events = decoder.feed(part)
-                        while decoder.deferred is not None:
+                        while chain.deferred is not None:
                             events += await self._settle_next()
                         if not direct:
                             self._passing_on = True
@@ -221,7 +221,7 @@ class Pump:
                 await checkpoint()
             self.raised = error
         last = self._last_events()
-        while decoder.deferred is not None:
+        while chain.deferred is not None:
             last += self._noted(await self._settle_next())
         yield last
 
@@ -238,7 +238,7 @@ class Pump:
 
     def _seen(self, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Returns the items, which observers of the body see first, if there are any."""
-        if self._facts is None or not self._step.has_listeners("on_item"):
+        if self._facts is None or not any(hasattr(observer, "on_item") for observer in self._step.observers):
             return items
         self._step.tell("begin_stream", self._facts)
         return _Seen(items, self._source.as_item, partial(self._step.tell, "on_item"))
@@ -246,7 +246,7 @@ class Pump:
     def _last_events(self) -> list[Event]:
         """Returns the decoder's last events, when nothing more comes."""
         error = self.stream_error()
-        if self._facts is not None:
+        if self._facts is not None and self._step.observers:
             self._step.tell("end_stream", error)
         return self._noted(self._decoder.finish(error))
 

@@ -53,7 +53,8 @@ class Step:
         self._outbox = outbox
         self._builder = TurnBuilder()
         self._causality = Causality()
-        self._observers: list[Observer] = []
+        self.observers: list[Observer] = []
+        """The observers that see the step, from its beginning on."""
         self._listeners: dict[type[Event], tuple[Callback, ...]] = {}
         self._failures: list[tuple[Observer, Exception]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
@@ -98,9 +99,9 @@ class Step:
     ) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
-        self._observers = list(self._trajectory.observers)
+        self.observers = list(self._trajectory.observers)
         self._reroute()
-        if self._observers:
+        if self.observers:
             self.tell("see_parts", lambda: self._builder.build().parts)
         start = StepStart(
             self.run_id, asks_model, dispatches, requested_at=requested_at, request=request, resumes=resumes
@@ -204,13 +205,9 @@ class Step:
                 callback(event)
             self._cut.pop(0)
 
-    def has_listeners(self, method: str) -> bool:
-        """Returns whether an observer has this optional method."""
-        return any(hasattr(observer, method) for observer in self._observers)
-
     def tell(self, method: str, *facts: Any) -> None:
         """Calls an optional method of the observers that have it; one that raises is dropped."""
-        for observer in tuple(self._observers):
+        for observer in tuple(self.observers):
             call = getattr(observer, method, None)
             if call is not None:
                 try:
@@ -223,9 +220,9 @@ class Step:
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
         """Returns the context managers that the observers want held while a tool's body runs."""
         managers: list[AbstractContextManager[object]] = []
-        if not self._observers:
+        if not self.observers:
             return managers
-        for observer in tuple(self._observers):
+        for observer in tuple(self.observers):
             try:
                 manager = observer.around_tool(call_id)
             except Exception as error:
@@ -239,7 +236,7 @@ class Step:
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
         branches = self._outbox.branches
         callbacks: list[Callback] = [branch.put for branch in branches] if branches else []  # before any that may emit
-        for observer in tuple(self._observers):
+        for observer in tuple(self.observers):
             try:
                 wanted = observer.event_types
                 if wanted is None or kind in wanted:
@@ -253,7 +250,7 @@ class Step:
 
     def _reroute(self) -> None:
         """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""
-        if self._observers or self._outbox.branches:
+        if self.observers or self._outbox.branches:
             self._routes, self._other_routes, self._plain = {}, None, frozenset()
         else:
             self._routes, self._other_routes, self._plain = dict(self._listeners), (), _PLAIN
@@ -270,8 +267,8 @@ class Step:
         """Drops the observers that raised, since they must not break the stream, and warns the consumer."""
         failures, self._failures[:] = list(self._failures), []
         for observer, error in failures:
-            if any(known is observer for known in self._observers):
-                self._observers = [known for known in self._observers if known is not observer]
+            if any(known is observer for known in self.observers):
+                self.observers = [known for known in self.observers if known is not observer]
                 self._reroute()
                 if not self.ended:
                     self.emit(

@@ -87,7 +87,7 @@ class Trajectory:
         """The conversation that the run belongs to."""
         self.run_id = run_id or uuid.uuid4().hex
         """The run's id, on each `StepStart` and on spans."""
-        self.observers = _checked(default_observers() if observers is None else observers)
+        self.observers = tuple(default_observers()) if observers is None else _checked(observers)
         self.steps = 0
         """The number of steps that have begun."""
         self.began_at = 0.0
