@@ -7,7 +7,7 @@ that came over the wire: an error ends the stream, and its `StreamEnd` carries i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["StreamDecoder", "account", "resumable", "settled"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
-_LONG_STREAK = 4  # pieces in a row before anything is learned from them
+_LONG_STREAK = 4  # pieces in a row before anything is learned: the arguments of most calls are over sooner
 _KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on any wire
 
 
@@ -95,7 +95,9 @@ class StreamDecoder:
         self._last_plain: dict[str, Any] | bytes | None = None  # the last payload that was decoded so
         self._is_direct = False  # no stage wants the events of pieces
         self._streak = 0  # payloads in a row that gave one piece each
-        self._size, self._max_size = 0, limits.max_stream_bytes
+        self.received = 0
+        """Size of the input so far, in bytes; payloads that came parsed count with the size of their JSON."""
+        self._max_size = limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
         self._is_answer = False  # the payloads are those of a whole answer
         self._looks_like: str | None = None  # the result of detection, where the wire was given
@@ -122,11 +124,6 @@ class StreamDecoder:
             self._deaf = True
             self._fail(error)
         self.said += turn.warnings
-
-    @property
-    def received(self) -> int:
-        """Size of the input so far, in bytes; payloads that came parsed count with the size of their JSON."""
-        return self._size
 
     @property
     def wire(self) -> str | None:
@@ -167,10 +164,10 @@ class StreamDecoder:
             return out
         if type(item) is not bytes:
             return self._feed_other(item)
-        size = self._size + len(item)
+        size = self.received + len(item)
         if size > self._max_size and not self.done:
-            return self._last_bytes(item[: self._max_size - self._size], size)
-        self._size = size
+            return self._last_bytes(item[: self._max_size - self.received], size)
+        self.received = size
         try:
             # The hot loop. A payload that adds nothing but a piece is decoded right here, since a call of Python costs
             # as much as comparing the payload; `_plain_event` does the same.
@@ -198,7 +195,7 @@ class StreamDecoder:
                             sink(text)
                         delta = kind(text)
                 if delta is None:
-                    self._rare_payload(orjson.loads(data) if payload is None else payload, data, out)
+                    self._payload(orjson.loads(data) if payload is None else payload, data, out)
                     plain = self._plain
                 else:
                     self._last_plain = data if payload is None else payload
@@ -240,7 +237,8 @@ class StreamDecoder:
             self._fail(error)
         elif not self.done and not abandoned:
             self._flush(out)
-            self._read_answer(out)
+            if not self._seen:
+                self._read_answer(out)
         self._finished = self._deaf = True
         if self._error is None and not abandoned:
             if not self._seen:
@@ -250,25 +248,24 @@ class StreamDecoder:
             elif self._looks_like is not None and not self._wire.started and self._wire.error is None:
                 self._error = WrongWire(self._wire.name, looks_like=self._looks_like)
         if self._wire is not None and self._seen:
-            framed = self._body.began and not self._is_answer
-            self._leave_plain(self._wire)
+            if self._last_plain is not None:
+                self._leave_plain(self._wire)
             answer = self._is_answer
+            framed = self._body.began and not answer
             last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned, is_answer=answer)
         else:
             in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
-        for event in last:
-            try:
-                out.extend(self.chain.feed(event))
-            except StreamError as found:  # the call whose arguments came last exceeds a limit
-                self._end_with(found, out)
-                break
+        try:
+            self.chain.feed_all(last, out)
+        except StreamError as found:  # the call whose arguments came last exceeds a limit
+            self._end_with(found, out)
         out.extend(self.chain.finish())
         return out
 
     def _end_with(self, error: StreamError, out: list[Event]) -> None:
         self._error = self._error or error
-        out.extend(self.chain.feed(StreamEnd(finish="error", error=self._error)))
+        self.chain.feed_all((StreamEnd(finish="error", error=self._error),), out)
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
         """Feeds the bytes that the limit still allows; if they do not end the stream, ends it with an error."""
@@ -314,23 +311,14 @@ class StreamDecoder:
             raise named_error(payload)
         else:
             self._loose = True
-            self._rare_payload(payload, data, out)
-
-    def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
-        """Takes any payload that is not just more text."""
-        if self._body.gave_up:
-            return
-        if not isinstance(payload, dict) and not self.done:
-            self._see()
-            raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
-        self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
+            self._payload(payload, data, out)
 
     def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
         """Takes a payload that came parsed: it counts by the size of its JSON, and may contain any value."""
         if (data := wrapped(payload)) is not None:
             self._grow(len(data))
             try:
-                self._rare_payload(orjson.loads(data), data, out)
+                self._payload(orjson.loads(data), data, out)
             except orjson.JSONDecodeError:
                 self._odd_payload(data, out)
             return
@@ -363,16 +351,22 @@ class StreamDecoder:
 
     def _grow(self, size: int) -> None:
         """Counts a payload of this size."""
-        self._size += size
+        self.received += size
         if size > self._limits.max_event_bytes:
             raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
-        if self._size > self._max_size and not self.done:
-            raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
+        if self.received > self._max_size and not self.done:
+            raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self.received)
 
-    def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
+    def _payload(self, payload: Any, raw: bytes | None, out: list[Event]) -> None:
+        """Takes any payload that is not just one more piece; `raw` is its JSON text, where it came as that."""
+        if raw is not None and self._body.gave_up:
+            return
         if self.done:
             self._after_done(out, payload)
             return
+        if type(payload) is not dict:
+            self._see()
+            raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
         wire = self._wire
         if not self._seen:
             if (answer := rewritten(payload, self.record)) is not None:
@@ -398,11 +392,15 @@ class StreamDecoder:
         self.chain.feed_all(events, out)
         self.done = self.done or wire.done
         wire.forget()
-        if len(events) == 1 and not wire.needs_each and self.chain.deferred is None:
-            self._learn_plain(wire, payload, raw, events[0])
-        else:
-            self._streak = 0
+        if len(events) == 1 and self.chain.deferred is None:
+            self._streak += 1
+            if self._streak < _LONG_STREAK or (
+                not wire.needs_each and self._learn_plain(wire, payload, raw, events[0])
+            ):
+                return
+        if self._streak >= _LONG_STREAK:
             self._plain.forget()
+        self._streak = 0
 
     def _leave_plain(self, wire: WireDecoder) -> None:
         """Lets the wire know the last payload that it was not asked about."""
@@ -411,24 +409,20 @@ class StreamDecoder:
         if last is not None:
             wire.after_plain(orjson.loads(last) if isinstance(last, bytes) else last)
 
-    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], raw: bytes | None, event: Event) -> None:
-        """Learns how the payloads look that give nothing but events like this one; not from the first of them, since
-        the arguments of most calls are over before that pays."""
-        self._streak += 1
-        if self._streak < _LONG_STREAK:
-            return
+    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], raw: bytes | None, event: Event) -> bool:
+        """Learns how the payloads look that give nothing but events like this one; returns False if it gives another
+        one."""
         if isinstance(event, ToolCallFragment):
             grow = None if event.name else self.chain.grower(event)
             if grow is not None:
                 if self._plain.learn(payload, event.arguments, raw):
                     self._part, self._add_arguments, self._is_direct = None, grow, True
-                return
+                return True
         elif isinstance(event, (TextDelta, ReasoningDelta)):
             if self._plain.learn(payload, event.text, raw):
                 self._part, self._is_direct = wire.part, self.chain.passes(type(event))
-            return
-        self._streak = 0
-        self._plain.forget()
+            return True
+        return False
 
     def _see(self) -> None:
         """Notes that a payload came out of the body."""
@@ -491,8 +485,6 @@ class StreamDecoder:
 
     def _read_answer(self, out: list[Event]) -> None:
         """Reads a body that was no stream, if it is a whole answer."""
-        if self._seen:
-            return
         answer = self._body.as_json
         payloads = payloads_of(answer, self.record) if isinstance(answer, dict) else None
         try:

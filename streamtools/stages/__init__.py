@@ -62,7 +62,8 @@ class Chain:
         # For each type of event: from each position on, the next stage that wants it. Filled as types are met, and
         # shared by all chains whose stages want the same.
         self._handles = tuple([getattr(stage, "handles", None) for stage in self._stages])
-        self._next = _shared_next(self._handles)
+        # A collection that may change is not shared: the table of another chain need not fit.
+        self._next = _next_by(self._handles) if _UNCHANGING.issuperset(map(type, self._handles)) else {}
         self.deferred: Deferred | None = None
         """Work that has to be done, and its result given to `resume`, before anything else comes out; None if there is
         none."""
@@ -128,33 +129,40 @@ class Chain:
             self._held.append((None, position))
             return
         last = self._stages[position].finish()
-        try:
-            self.feed_all(last, out, position + 1)
-        except TypeError:
-            self._check_iterable(last, position, "finish")
-            raise
+        if last != ():  # as nearly always
+            try:
+                self.feed_all(last, out, position + 1)
+            except TypeError:
+                self._check_iterable(last, position, "finish")
+                raise
 
     def feed_all(self, events: Iterable[Event | Deferred], out: list[Event], position: int = 0) -> None:
-        """Takes several events, through the stages from `position` on; appends those that come out to `out`. Recurses
-        once per stage at most."""
-        for event in events:
-            if isinstance(event, Deferred):
-                self.deferred, self._resume_at = event, position
-                continue
-            if self.deferred is not None:
-                self._held.append((event, position))
-                continue
-            kind = type(event)
-            wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
-            if wanted_by == len(self._stages):
-                out.append(event)
-                continue
-            fed = self._stages[wanted_by].feed(event)
-            try:
-                self.feed_all(fed, out, wanted_by + 1)
-            except TypeError:
-                self._check_iterable(fed, wanted_by, "feed")
-                raise
+        """Takes several events, through the stages from `position` on; appends those that come out to `out`."""
+        end = len(self._stages)
+        passing = [(iter(events), position)]  # what each stage has returned, and the position after it
+        while passing:
+            events, position = passing[-1]
+            for event in events:
+                if isinstance(event, Deferred):
+                    self.deferred, self._resume_at = event, position
+                    continue
+                if self.deferred is not None:
+                    self._held.append((event, position))
+                    continue
+                kind = type(event)
+                wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
+                if wanted_by == end:
+                    out.append(event)
+                    continue
+                fed = self._stages[wanted_by].feed(event)
+                try:
+                    passing.append((iter(fed), wanted_by + 1))
+                except TypeError:
+                    self._check_iterable(fed, wanted_by, "feed")
+                    raise
+                break  # the events that it has returned come first
+            else:
+                passing.pop()
 
     def _check_iterable(self, made: object, position: int, method: str) -> None:
         """Refuses a value that a stage returned and that is no events, by the stage's name. It is called when the value
@@ -178,18 +186,12 @@ class Chain:
         return found
 
 
-@lru_cache(maxsize=64)
-def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
-    return {}
-
-
 _UNCHANGING = {frozenset, type(None)}
 
 
-def _shared_next(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
-    if {type(kinds) for kinds in handles} <= _UNCHANGING:
-        return _next_by(handles)
-    return {}  # a collection that may change: the table of another chain need not fit
+@lru_cache(maxsize=64)
+def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
+    return {}
 
 
 class StageRecipe(Protocol):
@@ -275,7 +277,12 @@ class StageList:
             id_salt: goes into call ids that have to be generated.
             defer: large calls are deferred (`Chain.deferred`) instead of being checked at once.
         """
-        stages: list[Any] = [_made(entry, entry.make(tools, limits, id_salt)) for entry in self._stages]
+        stages: list[Any] = []
+        for entry in self._stages:
+            stage = entry.make(tools, limits, id_salt)
+            if not (callable(getattr(stage, "feed", None)) and callable(getattr(stage, "finish", None))):
+                raise TypeError(_no_stage(entry, stage))
+            stages.append(stage)
         for earlier, later in pairwise(stages):
             if isinstance(later, Validate):
                 later.follows_finalize = type(earlier) is Finalize
@@ -302,13 +309,10 @@ class StageList:
         raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
 
 
-def _made(entry: _Entry, stage: Stage) -> Stage:
-    """Returns a stage that was just made; refuses an object that is none, by its name in the list."""
-    if not (callable(getattr(stage, "feed", None)) and callable(getattr(stage, "finish", None))):
-        missing = [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]
-        lacking = " and no ".join(missing)
-        raise TypeError(f"the stage {entry.name!r} was made as {type(stage).__name__}, which has no {lacking}")
-    return stage
+def _no_stage(entry: _Entry, made: object) -> str:
+    """Returns why an object that was made as a stage is none, by its name in the list."""
+    missing = [f"{name}()" for name in ("feed", "finish") if not callable(getattr(made, name, None))]
+    return f"the stage {entry.name!r} was made as {type(made).__name__}, which has no {' and no '.join(missing)}"
 
 
 def _named(stage: StageSource) -> _Entry:

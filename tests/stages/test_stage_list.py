@@ -10,9 +10,9 @@ import pytest
 from sansio import check_turn
 from streams import chat
 
-from streamtools import Event, StreamEnd, TextDelta, parse
-from streamtools.errors import RemoteProtocolError
-from streamtools.events import StreamWarning, ToolCallEnd
+from streamtools import Event, Limits, StreamDecoder, StreamEnd, TextDelta, parse
+from streamtools.errors import LimitExceeded, RemoteProtocolError
+from streamtools.events import StreamWarning, ToolCallEnd, ToolCallFragment, ToolCallStart
 from streamtools.stages import DEFAULT, Chain, StageList
 
 BODY = chat(["Hel", "lo"], [("a", "f", '{"a":1}')])
@@ -166,6 +166,34 @@ def test_a_stages_stream_error_ends_the_stream_and_any_other_exception_is_its_ow
     assert (turn.error, turn.complete, turn.text) == (refused, False, "")
     with pytest.raises(ZeroDivisionError):
         parse(BODY, stages=raising(ZeroDivisionError()))
+
+
+class CallsAtTheEnd:
+    """Finds three calls when the stream has ended."""
+
+    found = False
+
+    def feed(self, event: Event) -> Iterable[Event]:
+        if isinstance(event, StreamEnd) and not self.found:
+            self.found = True
+            yield from (ToolCallFragment(index=n, id=f"c{n}", name="f", arguments="{}") for n in range(3))
+        yield event
+
+    def finish(self) -> Iterable[Event]:
+        return ()
+
+
+def test_calls_that_end_when_a_limit_ends_the_stream_at_its_end_have_begun() -> None:
+    decoder = StreamDecoder(
+        stages=DEFAULT.insert_before("accumulate", CallsAtTheEnd), limits=Limits(max_tool_calls=2), tools=["f"]
+    )
+    events = [event for chunk in chat(["Hello"]) for event in decoder.feed(chunk)] + decoder.finish()
+    begun = [event.call_id for event in events if isinstance(event, ToolCallStart)]
+    ended = [event.call_id for event in events if isinstance(event, ToolCallEnd)]
+    assert begun == ended == ["c0", "c1"]
+    end = events[-1]
+    assert isinstance(end, StreamEnd)
+    assert isinstance(end.error, LimitExceeded)
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
