@@ -333,7 +333,7 @@ class StreamDecoder:
             self.chain.feed_all((delta,), out)
 
     def _plain_event(self, payload: dict[str, Any]) -> Event | None:
-        """Returns the event of a payload that came parsed, as `_feed_bytes` makes it, if it equals the template."""
+        """Returns the event of a payload that came parsed, as `feed` makes it, if it equals the template."""
         try:
             if self._plain.template is None or payload != self._plain.template:
                 return None

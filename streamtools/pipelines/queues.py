@@ -121,23 +121,20 @@ class Outbox:
             awaited, self.awaited = self.awaited, None
             ring(awaited)
 
-    def _wake_skipping(self) -> None:
-        """Wakes a consumer that waits for the end."""
-        if self.skipped_to_end is not None:
-            ring(self.skipped_to_end)
-
     def rest(self) -> None:
         """Notes that nothing will come by itself, and wakes the consumer."""
         self.resting = True
         self.wake()
-        self._wake_skipping()
+        if self.skipped_to_end is not None:
+            ring(self.skipped_to_end)
 
     def close(self) -> None:
         """Closes the queue: nothing more will come, and waiting events can still be taken. Wakes everybody."""
         self.closed = True
         try:
             self.wake()
-            self._wake_skipping()
+            if self.skipped_to_end is not None:
+                ring(self.skipped_to_end)
         finally:
             if self.room_awaited is not None:
                 ring(self.room_awaited)

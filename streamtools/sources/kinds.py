@@ -23,7 +23,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from types import FunctionType
+from types import AsyncGeneratorType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -91,8 +91,14 @@ _ABILITIES = (
 )
 
 
+_OF_TYPE: dict[type, Kind] = {AsyncGeneratorType: Kind.ASYNC, GeneratorType: Kind.BLOCKING}
+"""Types that have nothing of what the other kinds are known by."""
+
+
 def kind_of(stream: Any) -> Kind | None:
     """Returns how to read `stream`; None if it cannot be read."""
+    if (known := _OF_TYPE.get(type(stream))) is not None:
+        return known
     if isinstance(stream, IN_MEMORY):
         return Kind.MEMORY
     if connection_of(stream) is not None:

@@ -293,10 +293,13 @@ async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> N
 
 
 async def _close(stream: Any) -> None:
-    name = next((name for name in ("aclose", "close") if callable(getattr(stream, name, None))), None)
-    if name is None:
+    for name in ("aclose", "close"):
+        close = getattr(stream, name, None)
+        if callable(close):
+            break
+    else:
         return
-    result = getattr(stream, name)()
+    result = close()
     if inspect.isawaitable(result):
         await result
     # A proxy whose `__getattr__` gave the method of the stream inside does not know that it was closed: one of
