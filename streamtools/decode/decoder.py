@@ -176,8 +176,11 @@ class StreamDecoder:
             for data in self._body.feed_payloads(item):
                 payload: Any = None
                 delta: Event | None = None
-                text = plain.piece_of(data) if plain.head is not None and type(data) is bytes else None
+                text = None
+                if plain.around is not None and type(data) is bytes:
+                    text = plain.around.piece_of(data)
                 if text is None:
+                    plain.around = None
                     try:
                         payload = orjson.loads(data)  # a frame is refused like bad JSON
                     except orjson.JSONDecodeError:
@@ -185,6 +188,8 @@ class StreamDecoder:
                         continue
                     if payload == plain.template:
                         text = plain.leaf.value
+                        if plain.tries:
+                            plain.learn_bytes(data, text)
                 if text is not None:
                     part = self._part
                     if part is None:
@@ -394,9 +399,7 @@ class StreamDecoder:
         wire.forget()
         if len(events) == 1 and self.chain.deferred is None:
             self._streak += 1
-            if self._streak < _LONG_STREAK or (
-                not wire.needs_each and self._learn_plain(wire, payload, raw, events[0])
-            ):
+            if self._streak < _LONG_STREAK or (not wire.needs_each and self._learn_plain(wire, payload, events[0])):
                 return
         if self._streak >= _LONG_STREAK:
             self._plain.forget()
@@ -409,17 +412,17 @@ class StreamDecoder:
         if last is not None:
             wire.after_plain(orjson.loads(last) if isinstance(last, bytes) else last)
 
-    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], raw: bytes | None, event: Event) -> bool:
+    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], event: Event) -> bool:
         """Learns how the payloads look that give nothing but events like this one; returns False if it gives another
         one."""
         if isinstance(event, ToolCallFragment):
             grow = None if event.name else self.chain.grower(event)
             if grow is not None:
-                if self._plain.learn(payload, event.arguments, raw):
+                if self._plain.learn(payload, event.arguments):
                     self._part, self._add_arguments, self._is_direct = None, grow, True
                 return True
         elif isinstance(event, (TextDelta, ReasoningDelta)):
-            if self._plain.learn(payload, event.text, raw):
+            if self._plain.learn(payload, event.text):
                 self._part, self._is_direct = wire.part, self.chain.passes(type(event))
             return True
         return False

@@ -10,15 +10,17 @@ which runs in C: there is no path to walk and no field to look up. Whatever the 
 says nothing new when it comes again, since the long way has read it twice and made nothing of it. Any other payload
 goes the long way, and makes the decoder learn anew.
 
-Many providers write the same bytes around each piece. These are learned, too, and of a payload that has them only the
-JSON text between them is parsed. If that is one value, it is the piece, and the payload equals the template: the bytes
-before it put any JSON parser into the same state, and a value ends where it ends, whatever follows. Where a provider
-writes another number or padding into each payload, the template is compared.
+Most providers write the same bytes around each piece, but for a number that counts the payloads, or padding. These
+bytes are learned, too, from two payloads that equalled the template, and of a payload that has them only the JSON text
+of the piece is parsed. If that is one value, the payload is JSON and equals the template: equal bytes put any JSON
+parser into the same state, a value ends where it ends, whatever follows, and another number and other padding were
+tried in their places.
 
-    learn(payload, "Hel", data)      the long way; nothing yet
-    learn(payload, "lo", data)       the long way; True: from now on `template` may be compared
-    piece_of(data)                   the piece, if the bytes around it are the same; else None, and
-    payload == template              then `leaf.value` is the piece
+    learn(payload, "Hel")      the long way; nothing yet
+    learn(payload, "lo")       the long way; True: from now on `template` may be compared
+    payload == template        and `leaf.value` is the piece
+    learn_bytes(data, ", ")    for the JSON text of each such payload, while there are `tries`
+    around.piece_of(data)      once there is `around`: the piece of a payload that has these bytes
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -35,11 +37,14 @@ from ..text import deeper_than
 from .fields import Path
 from .reading import says_something
 
-__all__ = ["GrowingPart", "PlainDelta", "PlainPath"]
+__all__ = ["Around", "GrowingPart", "PlainDelta", "PlainPath"]
 
 _MAX_DEPTH = 7  # of a value beside the piece: comparing recurses
 _NO_NAMES: frozenset[str] = frozenset()
 _MAX_REST = 64  # payloads that are not looked at after others were in vain
+_TRIES = 8  # to find the bytes around a piece: pieces may be written with escapes, and padding may come later
+_MAX_LEARNED = 4 << 10  # bytes of a payload that is looked at so closely; those of deltas have some 300
+_MAX_DIGITS = 18  # of a number that no parser refuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,7 @@ class PlainPath:
     """
 
     __slots__ = (
-        "_around_size", "_before", "_deltas", "_in_vain", "_likely", "_rest", "_tail", "_varied", "head", "leaf",
-        "template",
+        "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "around", "leaf", "template", "tries",
     )  # fmt: skip
 
     def __init__(self, deltas: tuple[PlainDelta, ...]) -> None:
@@ -115,10 +119,11 @@ class PlainPath:
         """Equals each payload that differs from the last one in its piece alone; None while there is none."""
         self.leaf = _Leaf()
         """Has the piece of the payload that was compared last."""
-        self.head: bytes | None = None
-        """The bytes before the piece, where each payload has the same; None while `piece_of` knows of none."""
-        self._tail = b""  # the bytes after it
-        self._around_size = 0  # of both
+        self.around: Around | None = None
+        """The bytes around the piece; None while they are not known. Reset it when a payload has others."""
+        self.tries = 0
+        """How often these may still be looked for."""
+        self._last: tuple[bytes, str] | None = None  # the last payload that they were looked for in, and its piece
         self._deltas = deltas
         self._likely: PlainDelta | None = None  # the form that was found last
         self._before: tuple[PlainDelta, dict[str, Any], dict[str, Any]] | None = None
@@ -128,41 +133,26 @@ class PlainPath:
 
     def forget(self) -> None:
         """Drops what was learned: a payload goes the long way, after which nothing need be as it was."""
-        self.template = self.head = self._before = None
+        self.template = self.around = self._before = self._last = None
+        self.tries = 0
 
-    def piece_of(self, data: bytes) -> Any:
-        """Returns the piece of a payload that has the learned bytes around it, and equals the template for that
-        reason; any other payload makes them forgotten, and gives None. Call it only if there is a `head`."""
-        assert self.head is not None, "there is a head"
-        written = data.removeprefix(self.head).removesuffix(self._tail)  # half the price of asking for them first
-        if len(data) - len(written) == self._around_size:
-            try:
-                return orjson.loads(written)
-            except orjson.JSONDecodeError:  # more than one value; or broken, as the long way will find
-                pass
-        self.head = None
-        return None
-
-    def learn(self, payload: dict[str, Any], text: str, data: bytes | None = None) -> bool:
+    def learn(self, payload: dict[str, Any], text: str) -> bool:
         """Takes a payload that has gone the long way and given this piece alone; returns True if payloads like it may
         be compared from now on.
 
         Args:
             payload: must not change any more.
             text: the piece.
-            data: the JSON text of the payload, if it came so.
         """
-        before, self._before = self._before, None
-        self.template = self.head = None
+        before = self._before
+        self.forget()
         if self._rest:
             self._rest -= 1
             return False
         if before is not None:
             delta, template, last = before
             if payload == template and self.leaf.value == text:
-                self._in_vain, self.template = 0, template
-                if data is not None:
-                    self._learn_bytes(data, text)
+                self._in_vain, self.template, self.tries = 0, template, _TRIES
                 return True
             self._varied |= {path for path in delta.varies if _at(payload, path) != _at(last, path)}
         self._in_vain += 1
@@ -173,20 +163,27 @@ class PlainPath:
                 break
         return False
 
-    def _learn_bytes(self, data: bytes, text: str) -> None:
-        """Learns the bytes around the piece of a payload, if the piece is written as orjson would write it."""
-        written, other = orjson.dumps(text), text + "."
-        for at in (data.find(written), data.rfind(written)):
-            if at < 0:
-                return
-            # A key or another value may be equal to the piece: only in the piece's place another one is found again.
-            head, tail = data[:at], data[at + len(written) :]
+    def learn_bytes(self, data: bytes, text: Any) -> None:
+        """Looks for the bytes around the piece in the JSON text of a payload that equals the template, and in that of
+        the one before."""
+        self.tries -= 1
+        last, self._last = self._last, None
+        if type(text) is not str or len(data) > _MAX_LEARNED:
+            return
+        self._last = data, text
+        if last is None:
+            return
+        other = text + "."
+        for find in (bytes.find, bytes.rfind):  # a key or another value may be equal to the piece
+            around = _common(last, (data, text), find)
+            if around is None:
+                continue
             try:
-                tried = orjson.loads(b"%b%b%b" % (head, orjson.dumps(other), tail))
+                example = orjson.loads(around.example(other))
             except orjson.JSONDecodeError:
                 continue
-            if tried == self.template and self.leaf.value == other:
-                self.head, self._tail, self._around_size = head, tail, len(head) + len(tail)
+            if example == self.template and self.leaf.value == other:
+                self.around = around
                 return
 
     def _template(self, delta: PlainDelta, payload: dict[str, Any]) -> Any:
@@ -226,3 +223,133 @@ def _at(found: Any, path: Path) -> Any:
         else:
             found = found[step] if isinstance(found, list) and len(found) > step else None
     return found
+
+
+# -- the bytes around a piece ------------------------------------------------------------------------------------------
+
+
+class _Gap(NamedTuple):
+    """A place where each payload has something else."""
+
+    fits: Callable[[bytes], bool]
+    """Returns whether these bytes may stand there."""
+    example: bytes
+    """Bytes that may, other than those from which the place was learned."""
+
+
+class Around:
+    """The bytes that payloads have before their piece and after it, with at most one gap on each side.
+
+    Args:
+        head: the first ones, up to the gap or the piece.
+        left: the gap before the piece.
+        left_inner: those between this gap and the piece.
+        right_inner: those between the piece and the gap after it.
+        right: that gap.
+        tail: the last ones, from the gap or the piece on.
+    """
+
+    __slots__ = ("_size", "head", "left", "left_inner", "right", "right_inner", "tail")
+
+    def __init__(
+        self, head: bytes, left: _Gap | None, left_inner: bytes, right_inner: bytes, right: _Gap | None, tail: bytes
+    ) -> None:
+        self.head, self.left, self.left_inner = head, left, left_inner
+        self.right_inner, self.right, self.tail = right_inner, right, tail
+        self._size = len(head) + len(tail)
+
+    def piece_of(self, data: bytes) -> Any:
+        """Returns the piece of a payload that has these bytes around it; None if it has others."""
+        written = data.removeprefix(self.head).removesuffix(self.tail)  # half the price of asking for them first
+        if len(data) - len(written) != self._size:
+            return None
+        if self.left is not None:
+            found, _, written = written.partition(self.left_inner)
+            if not self.left.fits(found):
+                return None
+        if self.right is not None:
+            written, _, found = written.rpartition(self.right_inner)
+            if not self.right.fits(found):
+                return None
+        try:
+            return orjson.loads(written)
+        except orjson.JSONDecodeError:  # none, or more than one; or broken, as the long way will find
+            return None
+
+    def example(self, piece: str) -> bytes:
+        """Returns a payload with this piece, and with other bytes in the gaps than those that were seen."""
+        left, right = (b"" if gap is None else gap.example for gap in (self.left, self.right))
+        written = orjson.dumps(piece)
+        return b"".join((self.head, left, self.left_inner, written, self.right_inner, right, self.tail))
+
+
+def _common(one: tuple[bytes, str], other: tuple[bytes, str], find: Callable[[bytes, bytes], int]) -> Around | None:
+    """Returns the bytes around the piece that two payloads have in common; None if they differ in more than one gap on
+    a side, or a piece is not written as orjson writes it.
+
+    Args:
+        one: the JSON text of a payload, and its piece.
+        other: those of another one.
+        find: finds the piece.
+    """
+    sides: list[bytes] = []
+    for data, text in (one, other):
+        written = orjson.dumps(text)
+        if (at := find(data, written)) < 0:
+            return None
+        sides += (data[:at], data[at + len(written) :])
+    before, after = _gap(sides[0], sides[2]), _gap(sides[1], sides[3])
+    if before is None or after is None:
+        return None
+    head, left, left_inner = before
+    right_inner, right, tail = after
+    if right is None:
+        right_inner, tail = b"", right_inner
+    if (left is not None and not left_inner) or (right is not None and not right_inner):
+        return None  # the gap has no end
+    return Around(head, left, left_inner, right_inner, right, tail)
+
+
+def _gap(one: bytes, other: bytes) -> tuple[bytes, _Gap | None, bytes] | None:
+    """Returns the bytes before the only place where two texts differ, the place, and the bytes after it. If they do
+    not differ, all bytes come before; None if they differ in more than a number, a word or blanks."""
+    if one == other:
+        return one, None, b""
+    begin, end = _shared(one, other), _shared(one[::-1], other[::-1])
+    end = min(end, len(one) - begin, len(other) - begin)
+    differing = one[begin : len(one) - end] + other[begin : len(other) - end]
+    kind = next((kind for kind in (_WORD, b" ") if not differing.strip(kind)), None)
+    if kind is None:
+        return None
+    before, after = one[:begin].rstrip(kind), one[len(one) - end :].lstrip(kind)
+    found = [text[len(before) : len(text) - len(after)] for text in (one, other)]
+    if kind == b" ":
+        return before, _Gap(_is_blank, b" ".join(found)), after
+    if all(map(_is_number, found)):
+        return before, _Gap(_is_number, b"".join(found)), after
+    return before, _Gap(bytes.isalnum, b"".join((*found, b"Zz"))), after  # a word with such an end is inside a text
+
+
+_WORD = bytes(code for code in range(128) if chr(code).isalnum())
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Returns how many bytes at their beginning two texts have in common."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _is_number(written: bytes) -> bool:
+    """Returns whether these bytes are digits without a leading zero, so that they may stand where a number stood."""
+    return written.isdigit() and written[:1] != b"0" and len(written) <= _MAX_DIGITS
+
+
+def _is_blank(written: bytes) -> bool:
+    """Returns whether these bytes are blanks, or none."""
+    return not written.strip(b" ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -235,15 +235,158 @@ def test_a_payload_written_with_the_same_bytes_around_another_piece_gives_the_sa
     assert wrong == []
 
 
-def test_a_payload_with_the_same_bytes_around_its_piece_is_not_even_parsed() -> None:
-    data = [chunk(json.dumps(piece)) for piece in PIECES]
+FORMS: dict[str, Callable[[str, str], bytes]] = {
+    "padding at the end": lambda found, piece: chunk(json.dumps(piece), end=f',"obfuscation":"{found}"'),
+    "blanks at the end": lambda found, piece: chunk(json.dumps(piece), end=found),
+    "a number at the end": lambda found, piece: chunk(json.dumps(piece), end=f',"created":{found}'),
+    "padding behind the piece": lambda found, piece: chunk(json.dumps(piece), after=f',"refusal":"{found}"'),
+    "blanks behind the piece": lambda found, piece: chunk(json.dumps(piece) + found),
+    "a number at the beginning": lambda found, piece: (
+        b'{"created":' + found.encode() + b"," + chunk(json.dumps(piece))[1:]
+    ),
+    "padding at the beginning": lambda found, piece: (
+        b'{"obfuscation":"' + found.encode("utf-8", "surrogatepass") + b'",' + chunk(json.dumps(piece))[1:]
+    ),
+    "blanks at the beginning": lambda found, piece: found.encode() + chunk(json.dumps(piece)),
+    "digits of a float": lambda found, piece: chunk(json.dumps(piece), end=f',"created":1.{found}'),
+    "an exponent": lambda found, piece: chunk(json.dumps(piece), end=f',"created":1e+{found}'),
+    "a float": lambda found, piece: chunk(json.dumps(piece), end=f',"created":{found}.5e299'),
+    "a negative number": lambda found, piece: chunk(json.dumps(piece), end=f',"created":-{found}'),
+    "a key": lambda found, piece: chunk(json.dumps(piece), end=f',"x{found}":null'),
+    "padding and a number": lambda found, piece: chunk(
+        json.dumps(piece), end=f',"obfuscation":"a{found}","created":{found}'
+    ),
+    "the piece itself before it": lambda found, piece: (
+        b'{"obfuscation":' + json.dumps(found if found in ODD else piece).encode() + b"," + chunk(json.dumps(piece))[1:]
+    ),
+    "padding at both ends": lambda found, piece: (
+        b'{"obfuscation":"a' + found.encode() + b'",' + chunk(json.dumps(piece), end=f',"p":"b{found}"')[1:]
+    ),
+}
+"""Payloads that have something else in one place each time, by that and a piece."""
+FOUND: dict[str, tuple[str, ...]] = {
+    "words": ("aX3", "b", "Q7w9", "aXX"),
+    "numbers": ("9", "10", "11", "12"),
+    "numbers that become longer": ("98", "99", "100", "101"),
+    "numbers with a zero": ("0", "1", "2", "3"),
+    "blanks": ("  ", "", "   ", " "),
+    "blanks that come later": ("", "", "", "", "", " ", "  ", ""),
+}
+ODD = (
+    *(
+        "7",
+        "07",
+        "00",
+        "0",
+        "1.5",
+        "-3",
+        "1e5",
+        "1" * 17,
+        "1" * 19,
+        "1" * 400,
+        "1" * 5000,
+        "999",
+        "true",
+        "null",
+        "1,2",
+    ),
+    *("", " ", "   ", "\t", "\n", "\x0b", "\x0c", "\xa0", " x ", "x y"),
+    *(
+        "word",
+        "é",
+        "-",
+        ".",
+        "\\",
+        "\\n",
+        "\\u0041",
+        '"',
+        '\\"',
+        '","model":"x',
+        '"}',
+        "}",
+        ",",
+        ",,",
+        "\x00",
+        "\x1f",
+        "\x7f",
+    ),
+    *('","refusal":"no', ',"refusal":"no"', '"}}],"error":{"message":"x"},"x":[{"y":{"z":"', "[" * 9),
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_payloads_that_differ_in_a_number_or_padding_give_the_same_events(form: str) -> None:
+    """Also where something else stands in its place, once or from then on."""
+    wire, wrong = find("openai.chat_completions"), []
+    each = reading_each(wire)
+    write = FORMS[form]
+    for kind, found in FOUND.items():
+        usual = [write(found[n % len(found)], f"{n}") for n in range(16)]
+        for odd in ODD:
+            given = [*usual, write(odd, "odd"), write(odd, "again"), *usual[:3], b"[DONE]"]
+            if events_of_body(wire, given) != events_of_body(each, given):
+                wrong.append(f"{kind}: {odd!r}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [
+        ("padding at the end", "words"),
+        ("blanks at the end", "blanks"),
+        ("blanks at the end", "blanks that come later"),
+        ("a number at the end", "numbers"),
+        ("a number at the beginning", "numbers"),
+        ("a number at the beginning", "numbers that become longer"),
+        ("padding at the beginning", "words"),
+        ("padding at both ends", "words"),
+    ],
+)
+def test_of_payloads_that_differ_in_a_number_or_padding_only_the_piece_is_parsed(form: str, kind: str) -> None:
+    write, found = FORMS[form], FOUND[kind]
+    data = [(write(found[n % len(found)], piece), piece) for n, piece in enumerate(f"{piece}}}}}]" for piece in PIECES)]
+    assert unparsed(data) >= len(PIECES) - 6
+
+
+def test_equal_padding_before_a_piece_is_not_taken_for_it() -> None:
+    wire = find("openai.chat_completions")
+    write = FORMS["padding at the beginning"]
+    for varied in range(3, 10):
+        padding = [*(f"a{n}" for n in range(varied)), "same", "same", "odd", "odd"]
+        given = [*(write(found, "same") for found in padding), b"[DONE]"]
+        assert events_of_body(wire, given) == events_of_body(reading_each(wire), given), varied
+
+
+@pytest.mark.parametrize("piece", ["content", "m", "chat.completion.chunk", "é", "}]}"])
+def test_the_place_of_a_piece_is_found_that_stands_elsewhere_too(piece: str) -> None:
+    data = [(chunk(json.dumps(piece, ensure_ascii=False)), piece)] * 12
+    assert unparsed(data) >= len(data) // 2
+
+
+def unparsed(data: list[tuple[bytes, str]]) -> int:
+    """The number of payloads whose pieces were found, and are these, by the bytes around them."""
+    path, known = PlainPath(find("openai.chat_completions").new_decoder(Limits()).plain), 0
+    for one, piece in data:
+        if path.around is not None and (read := path.around.piece_of(one)) is not None:
+            assert read == piece
+            known += 1
+        elif (payload := json.loads(one)) == path.template:
+            path.around = None
+            if path.tries:
+                path.learn_bytes(one, piece)
+        else:
+            path.learn(payload, piece)
+    return known
+
+
+def test_nothing_is_learned_from_long_payloads_nor_from_many_that_differ() -> None:
     path = PlainPath(find("openai.chat_completions").new_decoder(Limits()).plain)
-    learned = [path.learn(json.loads(one), piece, one) for one, piece in zip(data[:2], PIECES, strict=False)]
-    assert learned == [False, True]
-    assert path.head is not None
-    assert [path.piece_of(one) for one in data] == PIECES
-    assert path.piece_of(WRITTEN["a field behind it"]) is None
-    assert path.head is None, "the bytes around the piece are not always the same"
+    long = chunk(json.dumps("a piece"), end=',"obfuscation":"' + "x" * 5000 + '"')
+    assert [path.learn(json.loads(long), "a piece") for _ in range(2)] == [False, True]
+    tries = path.tries
+    path.learn_bytes(long, "a piece")
+    path.learn_bytes(long, "a piece")
+    assert (path.around, path.tries) == (None, tries - 2)
 
 
 class Odd(str):
