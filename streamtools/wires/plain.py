@@ -271,6 +271,8 @@ class Around:
             written, _, found = written.rpartition(self.right_inner)
             if not self.right.fits(found):
                 return None
+        if written[:1] != b'"':  # no text; and what is nested so deep that only the piece can be parsed is not JSON
+            return None
         try:
             return orjson.loads(written)
         except orjson.JSONDecodeError:  # none, or more than one; or broken, as the long way will find

@@ -9,13 +9,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from every_wire import dumped
+from every_wire import CHAT, dumped
 from profiles import examples
+from streams import chat_chunk
 from wire_cases import CASES
 from wire_cases.record import Response
 
 from streamtools import Event, Limits, StreamDecoder, parse
-from streamtools.events import TextDelta, ToolCallDelta
+from streamtools.events import StreamEnd, TextDelta, ToolCallDelta
 from streamtools.wires import Wire, WireDecoder, find
 from streamtools.wires.plain import PlainPath
 
@@ -406,3 +407,13 @@ def test_a_payload_whose_values_cannot_be_compared_is_read() -> None:
     assert is_same(wire, payloads, Limits(), parsed=True)
     turn = parse(payloads, wire=wire)
     assert turn.text == "".join(PIECES)
+
+
+def test_a_piece_that_is_nested_as_deep_as_any_parser_goes_is_an_error_of_the_stream_and_no_exception() -> None:
+    """Alone it can be parsed, and within its payload it cannot."""
+    decoder = StreamDecoder(wire=CHAT)
+    for _ in range(8):
+        decoder.feed(b"data: " + dumped(chat_chunk({"content": "a"})) + b"\n\n")
+    head, tail = dumped(chat_chunk({"content": "a"})).split(b'"a"')
+    decoder.feed(b"data: " + head + b"[" * 1023 + b"]" * 1023 + tail + b"\n\n")
+    assert isinstance(decoder.finish()[-1], StreamEnd)
