@@ -220,10 +220,13 @@ class ToolCallFragment(Event):
     start: bool = False
     """True if the wire's own marker said that a call begins here, whatever its id and label look like."""
     end: bool = False
-    """True if the wire's own marker said that this call has ended."""
+    """True if this call has ended."""
     cut: bool = False
-    """True if the stream ended before the marker that this wire promises for every call, or if pieces of its arguments
-    were lost."""
+    """True if it must not run: the stream ended before the marker that this wire promises for every call."""
+    disorder: Literal["early", "late", "again", "unmarked"] | None = None
+    """What is out of order, on a wire that marks where calls begin and end. ``early``: arguments where nothing has
+    begun; ``late``: arguments where something is over, or is no call; ``again``: a beginning that was said before;
+    ``unmarked``: an end without its marker, since something else began there, or the response ended well."""
     problem: str | None = None
     """The code of the reason why the wire could not give the arguments (``too_deep``)."""
     whole: str | None = field(default=None, repr=False)
@@ -305,6 +308,8 @@ class ToolCallEnd(CausedEvent):
     call: ToolCall
     error: ToolError | None = None
     """Why `call` is not ready, if it is not."""
+    in_disorder: bool = False
+    """True if its pieces did not come in the order that the wire promises: its text is read as it is, or not at all."""
 
     @property
     def call_id(self) -> str:

@@ -91,7 +91,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/pipelines/test_async_laws.py"
             "::test_once_calls_of_a_turn_that_did_not_end_well_are_skipped_and_say_why",
             "tests/wires/test_arguments_of_no_call.py"
-            "::test_a_call_whose_arguments_began_to_come_before_it_is_cut_and_the_others_run",
+            "::test_a_call_has_the_arguments_from_before_it_if_they_can_be_its_alone_else_it_is_cut",
             "tests/test_whole_answers.py"
             "::test_an_answer_that_still_grows_in_the_background_is_cut_and_none_of_its_calls_runs",
         ),

@@ -1,19 +1,8 @@
 """Assembles the fragments of tool calls into calls: finds the call that each piece of arguments belongs to.
 
-Theory of operation. Each call has a slot, a `GrowingCall`: its name, its ids, and the text of its arguments so far. A
-fragment finds its slot by the id, else by the wire's index, else it belongs to the latest call; a new id, or a name on
-an index whose call already has one, opens a new call. An index is a label, never an identity: servers send parallel
-calls that all carry index 0 (ollama/ollama#15457), no index, or one id twice (HKUDS/nanobot#3943). The rules satisfy 99
-observed deviations of the chat wire at once; they also serve wires that number their blocks properly.
-
-A call is announced (`ToolCallStart`) when its name is certain: a registered name at once, any other with its first
-argument, since names come in pieces, too (NVIDIA-NeMo/Switchyard#785). Fragments that came before are held. A slot
-without a name is held until the end and then reported as a call that cannot run. No name is ever guessed: it may lose
-one ``functions.`` prefix or a trailing ``<|`` token if, and only if, the rest is a registered name.
-
-A call ends when the wire says so, or with the response. A call that ends without any arguments is kept open until the
-response ends, since Anthropic closes its block even where ``max_tokens`` cut the response at that point. A call's text
-is joined once. Cost is linear in bytes.
+Input: `ToolCallFragment`s, in the terms of a wire or of a dialect of text. Output: a `ToolCallStart` when a call's name
+is certain, a `ToolCallDelta` for each piece, one `ToolCallEnd`. All rules about which piece belongs to which call stand
+here, and nowhere else; docs/architecture.md has them as a table. Cost is linear in bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +32,8 @@ from .preview import Moments
 __all__ = ["Accumulate", "GrowingCall", "problem_error"]
 
 
-_NOTHING: frozenset[str] = frozenset()
+_NOTHING: frozenset[Any] = frozenset()
+_MAX_RIVALS = 4  # calls under one id that another under it is compared with while it grows
 _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four
 
 
@@ -66,9 +56,15 @@ class Accumulate:
         self._limits = limits
         self._slots: list[GrowingCall] = []
         self._by_id: dict[str, GrowingCall] = {}
+        self._shared: dict[str, list[GrowingCall]] = {}  # the latest calls under each id, where there are several
+        self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended complete
         self._by_index: dict[int | str, GrowingCall] = {}
         self._used_ids: set[str] = set()
-        self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended complete
+        self._opened = 0  # calls, with those that came again
+        self._early: dict[int | str, list[str]] = {}  # arguments that came before any call began at their index
+        self._bare: dict[int | str | None, list[GrowingCall]] = {}  # by index: calls that have ended without arguments
+        self._lost: frozenset[int | str] = _NOTHING  # indexes at which arguments came behind the end of a call
+        self._lost_anywhere = False  # arguments came that no index names
         self._argument_size = 0
         self._seed = self._id_salt = id_salt
         self._warned: frozenset[str] = _NOTHING
@@ -96,8 +92,8 @@ class Accumulate:
         text within the limits. It serves until the next `feed`."""
         if (
             *(fragment.start, fragment.end, fragment.cut, fragment.name, fragment.problem, fragment.whole),
-            *(fragment.provider_state, fragment.namespace, fragment.caller),
-        ) != (False, False, False, None, None, None, None, None, None):
+            *(fragment.provider_state, fragment.namespace, fragment.caller, fragment.disorder),
+        ) != (False, False, False, None, None, None, None, None, None, None):
             return None  # it says more
         if fragment.index is not None:
             slot = self._by_index.get(fragment.index)
@@ -105,7 +101,7 @@ class Accumulate:
             slot = self._slots[-1] if self._slots and not fragment.id else None
         if slot is None or slot.ended or slot.closed or slot.problem or not slot.announced or not slot.text_came:
             return None
-        if fragment.id and self._by_id.get(fragment.id) is not slot:
+        if slot.repeat is not None or slot.is_contested or (fragment.id and self._by_id.get(fragment.id) is not slot):
             return None
         json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
         most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
@@ -125,21 +121,13 @@ class Accumulate:
 
         return grow
 
-    def _stream_end(self, end: StreamEnd) -> None:
-        ended_well = end.ended_well
-        # Arguments without a label, of a call without a name, may be those of any call that has none.
-        has_strays = any(slot.text_came and not slot.name and slot.index is None for slot in self._slots)
-        for slot in self._slots:
-            if not slot.ended:
-                is_robbed = has_strays and slot.is_bare
-                if is_robbed:
-                    self._warn("arguments_lost")
-                # JSON shows whether it is complete; for free text, or for no text, only the wire can say so.
-                self._end(slot, cut=is_robbed or (not ended_well and (not slot.text_came or slot.kind == "custom")))
-        self._out.append(end)
-
     def _fragment(self, fragment: ToolCallFragment) -> None:
+        if fragment.disorder in ("early", "late"):
+            self._keep_stray(fragment)
+            return
         slot = self._slot_for(fragment)
+        if fragment.disorder is not None:
+            slot.in_disorder = True
         if slot.ended or slot.closed:
             return
         if fragment.provider_state:
@@ -153,13 +141,17 @@ class Accumulate:
         if fragment.whole:
             self._replace(slot, fragment.whole)
         elif fragment.arguments:
-            self._grow(slot, fragment.arguments)
+            if slot.is_contested and not fragment.id and not fragment.start:
+                slot.in_disorder = slot.lost = True
+            if slot.repeat is not None:
+                self._count(slot, fragment.arguments)
+                slot.repeat.append(fragment.arguments)
+            else:
+                self._grow(slot, fragment.arguments)
         elif not slot.announced and slot.name and (fragment.start or self._registered(slot) is not None):
             self._announce(slot)  # a wire that marks the beginning of a call gives the whole name there
-        if fragment.end and slot.is_bare and not fragment.cut:
-            slot.closed = True  # a response that was cut at this point looks the same: its finish reason will show
-        elif fragment.end:
-            self._end(slot, cut=fragment.cut)
+        if fragment.end:
+            self._end_marked(slot, fragment)
 
     def _keep(self, slot: GrowingCall, state: Mapping[str, object]) -> None:
         """Keeps more of the state that the provider wants back with the call."""
@@ -170,32 +162,93 @@ class Accumulate:
             else:
                 self._warn("state_dropped")
 
-    # -- finding a fragment's call --
+    # -- pieces of no open call ----------------------------------------------------------------------------------------
+
+    def _keep_stray(self, fragment: ToolCallFragment) -> None:
+        """Takes a piece of arguments that came where no call is open."""
+        label, text = fragment.index, fragment.arguments
+        if label is None or not self._may_remember(label, self._early.keys() | self._lost):
+            self._lost_anywhere = True  # it may belong to any call that has not ended
+            return
+        there = self._by_index.get(label)
+        for slot in (
+            *self._bare.pop(label, ()),
+            *(() if there is None or there.ended or there.is_settled else (there,)),
+        ):
+            # It has ended without any arguments, so that these may be its own. With the end of the response it would
+            # run for `{}`, which the model did not write.
+            slot.in_disorder = slot.lost = True
+        if fragment.disorder == "late" or fragment.problem or label in self._lost:
+            self._early.pop(label, None)
+            self._lost |= {label}
+            return
+        self._argument_size += len(text)
+        self._check_total()
+        self._early.setdefault(label, []).append(text)
+
+    def _join_early(self, slot: GrowingCall, fragment: ToolCallFragment) -> None:
+        """Gives a call that begins the pieces that came before it, if they can be nobody else's.
+
+        They are its own if nothing had begun at their index before, if the call does not bring arguments itself, and if
+        no other call begins there: so its end waits for that of the response. In all other cases nobody can say what
+        is missing where, and the call is cut.
+        """
+        label = fragment.index
+        early = self._early.pop(label, None) if label is not None else None
+        if label in self._lost or self._lost_anywhere:
+            slot.lost = True
+        if early is None:
+            return
+        slot.in_disorder = True
+        if fragment.arguments or fragment.whole or slot.lost:
+            slot.lost = True
+            return
+        slot.joined = True
+        for text in early:
+            self._argument_size -= len(text)
+            self._grow(slot, text)
+
+    # -- finding a fragment's call -------------------------------------------------------------------------------------
 
     def _slot_for(self, fragment: ToolCallFragment) -> GrowingCall:
+        """Returns the call of a fragment, which may begin with it."""
         id_ = fragment.id
         if fragment.start:
             slot = self._begin(fragment)
         else:
             slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
         index = fragment.index
-        if index is not None and self._by_index.get(index) is not slot and self._may_remember(index):
+        if index is not None and self._by_index.get(index) is not slot and self._may_remember(index, self._by_index):
             self._by_index[index] = slot
+        if fragment.start:
+            self._join_early(slot, fragment)
         return slot
 
-    def _may_remember(self, label: int | str) -> bool:
+    def _may_remember(self, label: int | str, labels: Collection[int | str]) -> bool:
         """Returns whether there is room for this label: a hostile peer could give each fragment of a call another
         one."""
-        if label in self._by_index:
+        if label in labels:
             return True
         is_short = isinstance(label, int) or len(label) <= self._limits.max_id_bytes
-        return is_short and len(self._by_index) < self._limits.max_open_blocks
+        return is_short and len(labels) < self._limits.max_open_blocks
 
     def _begin(self, fragment: ToolCallFragment) -> GrowingCall:
         """Opens a call on a wire that marks where calls begin."""
-        if fragment.id and fragment.id in self._by_id:
-            self._warn("duplicate_id")
-        return self._open(fragment, fragment.id)
+        there = self._by_index.get(fragment.index) if fragment.index is not None else None
+        slot = self._open(fragment, fragment.id)
+        if there is not None:
+            self._contest(there, slot)
+        return slot
+
+    def _contest(self, there: GrowingCall, slot: GrowingCall) -> None:
+        """Notes that a call begins at the index of an earlier one."""
+        if there.joined and not there.ended:
+            there.lost = slot.lost = True  # the pieces from before both of them may belong to either
+        elif there.is_superseded or not (there.ended or there.closed):
+            # The earlier call has no end. If its text is a whole object, what follows is the later one's; else it may
+            # be the earlier one's as well, unless it names a call by its id.
+            slot.is_contested = there.is_contested or there.json.state() != "complete"
+            there.is_contested = slot.is_contested and not there.ended
 
     def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> GrowingCall:
         name, index = fragment.name, fragment.index
@@ -205,7 +258,6 @@ class Accumulate:
             if there is not None and there.wire_id == id_:
                 slot = there  # the fragment continues the second of two calls that share an id
             elif name and index is not None and slot.index is not None and index != slot.index:
-                self._warn("duplicate_id")
                 return self._open(fragment, id_)
             if name:
                 self._continue_name(slot, name)
@@ -214,13 +266,13 @@ class Accumulate:
             return self._open(fragment, id_)
         if name and there.name:
             self._warn("index_reused")
-            return self._open(fragment, id_)
+            return self._open_beside(there, fragment, id_)
+        if name:
+            self._name_late(there, name, fragment)
         if there.wire_id:
             self._warn("id_changed")
         else:
             self._adopt_id(there, id_)
-        if name:
-            there.name = name
         return there
 
     def _by_index_or_new(self, fragment: ToolCallFragment) -> GrowingCall:
@@ -234,20 +286,35 @@ class Accumulate:
         if not name:
             return slot
         if not slot.name:
-            slot.name = name
+            self._name_late(slot, name, fragment)
             return slot
         if slot.text_came and fragment.arguments.lstrip()[:1] == "{" and slot.json.state() == "complete":
             self._warn("index_reused")
-            return self._open(fragment, None)
+            return self._open_beside(slot, fragment, None)
         if not self._continue_name(slot, name):
             self._warn("index_reused")
-            return self._open(fragment, None)
+            return self._open_beside(slot, fragment, None)
+        return slot
+
+    def _name_late(self, slot: GrowingCall, name: str, fragment: ToolCallFragment) -> None:
+        """Names a call whose arguments may have begun before: on a wire without beginnings, a name or an id is one."""
+        slot.name = name
+        if slot.text_came and not slot.wire_id:
+            slot.joined = slot.in_disorder = True
+            slot.lost = slot.lost or bool(fragment.arguments)
+
+    def _open_beside(self, there: GrowingCall, fragment: ToolCallFragment, id_: str | None) -> GrowingCall:
+        """Opens another call on the index of one that goes on."""
+        slot = self._open(fragment, id_)
+        self._contest(there, slot)
         return slot
 
     def _continue_name(self, slot: GrowingCall, name: str) -> bool:
         """Takes a name for a call that has one: a repeat, or the next piece. Returns False if it is neither."""
         if name == slot.name:
             self._warn("name_repeated")
+            if slot.repeat is None and slot.text_came and slot.json.state() == "complete":
+                slot.repeat = []  # all of it may come again, as from a gateway that sends a summary at the end
         elif not slot.name:
             slot.name = name
         elif slot.announced or slot.text_came or slot.name in self._names:
@@ -260,13 +327,31 @@ class Accumulate:
         return True
 
     def _open(self, fragment: ToolCallFragment, id_: str | None) -> GrowingCall:
-        if len(self._slots) >= self._limits.max_tool_calls:
+        self._opened += 1
+        if self._opened > self._limits.max_tool_calls:
             raise LimitExceeded("max_tool_calls", limit=self._limits.max_tool_calls, where="the turn")
         slot = GrowingCall(len(self._slots), fragment, self._limits)
-        self._slots.append(slot)
+        first = self._by_id.get(id_) if id_ else None
+        if id_ is not None and first is not None:
+            others = self._shared.setdefault(id_, [first])
+            slot.rivals = ["".join(other.pieces) for other in others if other.may_come_again(slot)]
+            others[:] = [*others[1 - _MAX_RIVALS :], slot]
+        if not slot.rivals:
+            self._slots.append(slot)
+            if first is not None:
+                self._warn("duplicate_id")
         if id_ is not None:
             self._adopt_id(slot, id_)
         return slot
+
+    def _promote(self, slot: GrowingCall) -> None:
+        """Makes a call of its own of one that seemed to be another's repetition."""
+        self._warn("duplicate_id")
+        for other in self._shared[slot.wire_id]:
+            if other.closed and other.is_bare:
+                other.lost = slot.lost = True  # it has ended without the arguments that come now, under its id
+        slot.rivals, slot.number = [], len(self._slots)
+        self._slots.append(slot)
 
     def _adopt_id(self, slot: GrowingCall, id_: str) -> None:
         slot.wire_id = id_
@@ -287,19 +372,22 @@ class Accumulate:
                 return call_id
             attempt += self._limits.max_tool_calls
 
-    # -- growing and ending a call --
+    # -- growing a call ------------------------------------------------------------------------------------------------
+
+    def _check_total(self) -> None:
+        limit = self._limits.max_total_argument_bytes
+        if self._argument_size > limit:
+            raise LimitExceeded("max_total_argument_bytes", limit=limit, where="the turn")
+
+    def _count(self, slot: GrowingCall, text: str) -> None:
+        self._argument_size += len(text)
+        self._check_total()
+        if slot.json.length + len(text) > self._limits.max_argument_bytes:
+            slot.problem = "argument_too_large"
 
     def _grow(self, slot: GrowingCall, text: str) -> None:
-        limits = self._limits
-        self._argument_size += len(text)
-        if self._argument_size > limits.max_total_argument_bytes:
-            limit = limits.max_total_argument_bytes
-            raise LimitExceeded("max_total_argument_bytes", limit=limit, where="the turn")
-        if slot.json.length + len(text) > limits.max_argument_bytes:
-            slot.problem = "argument_too_large"
-        if slot.problem:
-            return
-        if text := slot.joiner.feed(text):
+        self._count(slot, text)
+        if not slot.problem and (text := slot.joiner.feed(text)):
             self._append(slot, text)
 
     def _replace(self, slot: GrowingCall, whole: str) -> None:
@@ -311,6 +399,7 @@ class Accumulate:
         # emitted text that is longer contradicts it anyway
         so_far = "".join(slot.pieces) if slot.json.length <= len(text) else None
         slot.joiner = joiner
+        slot.lost, slot.joined, slot.is_settled = False, False, True  # in whatever order it came, this is all of it
         if text == so_far:
             return
         if slot.text_came:
@@ -324,12 +413,19 @@ class Accumulate:
         slot.json.feed(text)
         slot.text_came = True
         slot.pieces.append(text)
+        if slot.rivals:
+            at = slot.json.length - len(text)
+            slot.rivals = [rival for rival in slot.rivals if rival.startswith(text, at)]
+            if not slot.rivals:
+                self._promote(slot)
         if slot.announced:
             self._out.append(slot.delta(text))
         elif slot.name:
             self._announce(slot)  # emits the pieces held so far, too
 
     def _announce(self, slot: GrowingCall) -> None:
+        if slot.rivals:
+            return  # shown when it turns out to be another call
         if slot.namespace == slot.name:
             slot.namespace = ""  # one that was found by searching is in a namespace of its own name: dust-tt/dust#31323
         name = qualified(slot.namespace, slot.name)
@@ -349,22 +445,83 @@ class Accumulate:
         for text in slot.pieces:
             self._out.append(slot.delta(text))
 
+    # -- ending a call -------------------------------------------------------------------------------------------------
+
+    def _end_marked(self, slot: GrowingCall, end: ToolCallFragment) -> None:
+        """Ends a call where the wire says so; what only the response can decide waits for its end."""
+        if slot.joined and end.arguments:
+            slot.lost = True  # it has brought arguments itself
+        # Without its marker, JSON shows whether it is complete; free text, or no text, cannot show that.
+        is_open = end.disorder == "unmarked" and (slot.is_bare or slot.kind == "custom")
+        slot.lost = slot.lost or (self._lost_anywhere and not end.whole)
+        slot.is_superseded = end.disorder == "unmarked"
+        if end.cut or is_open or slot.lost:
+            self._end(slot, cut=True)
+        elif slot.is_bare or slot.joined:
+            # Anthropic closes its block even where `max_tokens` cut the response before the arguments: then it looks
+            # like this, and only the finish reason shows the difference.
+            slot.closed = True
+            if slot.is_bare:
+                self._bare.setdefault(slot.index, []).append(slot)
+        else:
+            self._end(slot, cut=False)
+
+    def _stream_end(self, end: StreamEnd) -> None:
+        ended_well = end.ended_well
+        self._lose_bare([slot for slot in self._slots if not slot.ended and slot.is_bare])
+        again = [slot for slot in self._by_index.values() if slot.rivals] if self._shared else ()
+        for slot in (*self._slots, *again):
+            if slot.ended:
+                continue
+            if slot.repeat:
+                self._end_repeat(slot)
+            is_open = not slot.text_came or slot.kind == "custom" or slot.joined
+            self._end(slot, cut=slot.lost or (is_open and not ended_well))
+        self._out.append(end)
+
+    def _lose_bare(self, bare: list[GrowingCall]) -> None:
+        """Cuts the calls without arguments that others may have taken for their own."""
+        if not bare:
+            return
+        # Arguments without a label, of a call without a name, may be those of any call that has none; those of one that
+        # is broken, of any that has its index.
+        anywhere = self._lost_anywhere or any(s.text_came and not s.name and s.index is None for s in self._slots)
+        broken = {slot.index for slot in self._slots if slot.text_came and slot.json.state() != "complete"}
+        for slot in bare:
+            slot.lost = slot.lost or anywhere or slot.index in broken
+
+    def _end_repeat(self, slot: GrowingCall) -> None:
+        """Compares what came behind complete arguments with them: the call, sent again under its id, is one call."""
+        text, slot.repeat = "".join(slot.repeat or ()), None
+        if text == "".join(slot.pieces):
+            self._warn("call_resent")
+        else:
+            self._append(slot, text)
+
     def _end(self, slot: GrowingCall, *, cut: bool) -> None:
         if rest := slot.joiner.finish():
             self._append(slot, rest)
         if slot.joiner.lone:
             self._warn("lone_surrogate")
         slot.ended = True
+        if slot.rivals:
+            if not cut and not slot.problem and slot.json.length in map(len, slot.rivals):
+                self._warn("call_resent")
+                return
+            self._promote(slot)
+        if slot.lost and cut:
+            self._warn("arguments_lost")
         if not slot.announced:
             self._announce(slot)
         if not slot.name:
             slot.problem = "missing_name"
         text = "".join(slot.pieces)
         if slot.wire_id and slot.kind != "server" and not slot.problem and not cut:
-            said = slot.wire_id, slot.shown_name, text
-            if said in self._whole:
+            whole = slot.wire_id, slot.shown_name, text
+            if whole in self._whole:  # shown before it could be compared; it must not run a second time
                 slot.problem = "repeated_call"
-            self._whole.add(said)
+            self._whole.add(whole)
+        slot.is_whole = not slot.problem and not cut
         error = problem_error(slot.problem, self._limits) if slot.problem else None
         call = ToolCall(
             call_id=slot.call_id,
@@ -380,7 +537,7 @@ class Accumulate:
             awaits=slot.awaits,
             caller=slot.caller,
         )
-        self._out.append(ToolCallEnd(call, error))
+        self._out.append(ToolCallEnd(call, error, slot.in_disorder))
 
     def _registered(self, slot: GrowingCall) -> str | None:
         """Returns the registered name that a call's name stands for, if any."""
@@ -407,9 +564,10 @@ class GrowingCall:
     """One call while it grows."""
 
     __slots__ = (
-        "announced", "awaits", "call_id", "caller", "closed", "ended", "index", "joiner", "json", "json_end", "kind",
-        "name", "namespace", "number", "pieces", "problem", "provider_state", "shown_name", "synthesized", "text_came",
-        "wire_id",
+        "announced", "awaits", "call_id", "caller", "closed", "ended", "in_disorder", "index", "is_contested",
+        "is_settled", "is_superseded", "is_whole", "joined", "joiner", "json", "json_end", "kind", "lost", "name",
+        "namespace", "number", "pieces", "problem", "provider_state", "repeat", "rivals", "shown_name", "synthesized",
+        "text_came", "wire_id",
     )  # fmt: skip
 
     def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
@@ -425,8 +583,17 @@ class GrowingCall:
         self.shown_name = ""
         self.synthesized = False
         self.announced = False
-        self.closed = False  # it has ended without any arguments
+        self.closed = False  # its marker of the end came; whether it may run, the end of the response shows
         self.ended = False
+        self.is_whole = False  # it has ended, and neither was cut nor has a problem
+        self.in_disorder = False
+        self.is_contested = False  # a piece without an id may be another call's
+        self.is_superseded = False  # it has ended since another began in its place
+        self.is_settled = False  # all of its text came at once
+        self.joined = False  # pieces from before its beginning are its own, unless another call begins in its place
+        self.lost = False  # pieces of it may be missing
+        self.rivals: list[str] = []  # texts of whole calls under its id, one of which it repeats as far as it came
+        self.repeat: list[str] | None = None  # what came behind complete arguments: perhaps all of them again
         self.problem: str | None = None
         self.provider_state: dict[str, object] | None = None
         self.pieces: list[str] = []
@@ -439,6 +606,12 @@ class GrowingCall:
     def is_bare(self) -> bool:
         """True while a function call with a name has neither arguments nor a problem."""
         return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
+
+    def may_come_again(self, other: GrowingCall) -> bool:
+        """Returns whether a call that begins under the id of this one may be the same call, sent again: this one is
+        whole, and has the same name."""
+        is_whole = self.is_whole or (not self.ended and (self.closed or self.json.state() == "complete"))
+        return is_whole and self.name == other.name and self.kind != "server"
 
     def begin_again(self, limits: Limits) -> None:
         """Discards the text, so that it can begin again."""

@@ -83,6 +83,9 @@ _MESSAGES = {
 }
 
 
+_BROKEN = frozenset({"malformed_json", "concatenated_json", "non_object_arguments"})
+
+
 def _unchecked(event: ToolCallEnd, why: str) -> list[Event]:
     """Returns the event with an invalid call, whose arguments could not be checked."""
     call = replace(event.call, status="invalid", problem="invalid_arguments", arguments=None)
@@ -117,11 +120,17 @@ class Finalize:
     def _finalized(self, event: ToolCallEnd) -> Iterable[Event]:
         call = event.call
         found = arguments_of(call.arguments_text, self._limits)
+        if event.in_disorder and (found in _BROKEN if isinstance(found, str) else found[1]):
+            # What is broken, or needs a repair, lacks a piece: an empty text would run as `{}`, which the model did not
+            # write.
+            found = "incomplete_json"
         if isinstance(found, str):
             return (_refused(event, found, self._limits),)
         value, steps = found
         call = changed(call, arguments=value, normalizations=steps)
-        event = ToolCallEnd(call, event.error, causes=event.causes)  # a fifth of the time that `replace` takes
+        event = ToolCallEnd(
+            call, event.error, event.in_disorder, causes=event.causes
+        )  # `replace` takes five times as long
         return (*[StreamWarning(step) for step in steps if step != "empty_arguments"], event) if steps else (event,)
 
     def finish(self) -> Iterable[Event]:

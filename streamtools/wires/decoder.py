@@ -77,7 +77,6 @@ class WireDecoder(ABC):
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._usage_objects: tuple[dict[str, Any], ...] = ()  # the first and the last
         self._warned: frozenset[tuple[str, str]] = _NOTHING
-        self._astray: set[object] | None = None  # places of arguments that were no open call's; None is any place
 
     @property
     def started(self) -> bool:
@@ -187,24 +186,6 @@ class WireDecoder(ABC):
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
             self.out.append(StreamWarning(code, one_line(detail)))
-
-    # -- arguments of no call --
-
-    def lose_arguments(self, place: object) -> None:
-        """Notes that a piece of arguments came at a place where no call was open; None if it named no place. It may
-        belong to any call that begins there later, and without an order nobody can say what is missing."""
-        astray = self._astray = self._astray or set()
-        known = isinstance(place, (int, float)) or (isinstance(place, str) and len(place) <= self.limits.max_id_bytes)
-        astray.add(place if known and len(astray) < self.limits.max_open_blocks else None)
-
-    def lacks_arguments(self, place: object) -> bool:
-        """Returns whether a call at this place, which may be None, too, may lack pieces of its arguments, and reports
-        it: such a call is cut, whatever came of them."""
-        astray = self._astray or ()
-        lacks = place in astray or None in astray or (place is None and bool(astray))
-        if lacks:
-            self.warn("arguments_lost")
-        return lacks
 
     # -- for the wires --
 

@@ -23,7 +23,7 @@ TOLERANCES = (
               case="gemini-unknown-payload", warning="unknown_event"),
     # -- parts --
     Tolerance("a part of an unknown kind", "given back as it came",
-              case="gemini-unknown-part", warning="unknown_part_type"),
+              case="gemini-unknown-part", warning="unknown_block_type"),
     Tolerance("a signature on an empty text", "a part of its own",
               case="gemini-thought-parts", servers="Gemini 3", source="vercel/ai#18073"),
     Tolerance("`executableCode`, `toolCall` and their results",
@@ -47,7 +47,7 @@ TOLERANCES = (
     Tolerance("a named `functionCall` while another has not ended", "another call; the first is truncated",
               case="gemini-partial-args-superseded", servers="Vertex"),
     Tolerance("`partialArgs` before any call", "an `UnknownPayload` event: they are nobody's",
-              case="gemini-piece-without-call", warning="piece_without_call", servers="relays"),
+              case="gemini-piece-without-call", warning="delta_without_block", servers="relays"),
     Tolerance("a call's end while a string of it was to go on", "truncated",
               case="gemini-partial-args-string-open", servers="Vertex"),
     Tolerance("a path into a value, past the end of a list, or to a place that is taken; `args` that say otherwise",

@@ -32,7 +32,7 @@ TOLERANCES = (
     Tolerance("a message that says nothing known", "an `UnknownPayload` event",
               case="live-unknown-message", warning="unknown_event", servers="any, later"),
     Tolerance("a part of an unknown kind", "given back as it came",
-              case="live-unknown-part", warning="unknown_part_type", servers="any, later"),
+              case="live-unknown-part", warning="unknown_block_type", servers="any, later"),
     Tolerance("an unknown reason for the end", "`other`",
               case="live-reason-unknown", servers="any, later"),
 )  # fmt: skip

@@ -32,7 +32,7 @@ TOLERANCES = (
     Tolerance("a reference among the texts, its ids numbers or strings", "a `ProviderItem`; given back in its place",
               case="mistral-references", servers="Mistral", source="vercel/ai#4747, mistralai/client-python#325"),
     Tolerance("a chunk of a type that nobody knows", "a `ProviderItem`, given back",
-              case="mistral-unknown-chunk", warning="unknown_chunk_type"),
+              case="mistral-unknown-chunk", warning="unknown_block_type"),
     Tolerance("`<think>` at the very start of the text", "reasoning, given back as it was",
               case="mistral-inline-think", warning="inline_think", servers="Magistral of 2506, self-hosted"),
     # calls

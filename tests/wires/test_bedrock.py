@@ -217,7 +217,7 @@ DEVIATIONS: dict[str, tuple[Payloads, str, list[Any], list[str]]] = {
     ),
     "a call's block anew": (
         [use(0), use(0, "tooluse_2"), arguments(0, '{"a":1}'), stop(0)],
-        *("", [None, {"a": 1}], ["missing_block_stop"]),
+        *("", [None, None], ["missing_block_stop", "arguments_lost"]),
     ),
     "an event of another kind": ([{"newEvent": {"x": 1}}], "", [], ["unknown_event"]),
     "a start of another kind": ([begin(0, newBlock={"x": 1}), stop(0)], "", [], ["unknown_block_type"]),

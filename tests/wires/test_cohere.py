@@ -138,9 +138,9 @@ def test_blocks_may_interleave_and_come_without_start_or_end() -> None:
     deltas = [event("content-delta", index, content={"text": text}) for index, text in ((0, "a"), (1, "b"), (0, "c"))]
     turn = read(cohere(*deltas, event("content-end", 0)))
     assert [part.text for part in turn.parts] == ["a", "b", "c"]
-    assert codes(turn) == ["delta_without_block", "end_without_block"]
-    turn = read(cohere(*block(0, "a"), event("content-delta", 0, content={"text": "b"})))
-    assert (turn.text, codes(turn)) == ("ab", ["delta_without_block"])
+    assert codes(turn) == ["delta_without_block", "interleaved_blocks"]
+    turn = read(cohere(*block(0, "a"), event("content-delta", 0, content={"text": "b"}), event("content-end", 9)))
+    assert (turn.text, codes(turn)) == ("ab", ["delta_after_stop", "stop_without_block"])
 
 
 def test_a_block_that_another_outlasts_ends_without_ending_it() -> None:
@@ -155,7 +155,7 @@ def test_content_that_is_neither_text_nor_thinking_is_told(content: Any) -> None
     strange = event("content-delta", 0, content=content)
     told = events(START, strange, *block(1, "a"), end())
     assert [e.raw for e in told if isinstance(e, UnknownPayload)] == [strange]
-    assert codes(read(cohere(strange, *block(1, "a")))) == ["delta_without_block", "unknown_content"]
+    assert codes(read(cohere(strange, *block(1, "a")))) == ["delta_without_block", "unknown_block_type"]
 
 
 def test_a_start_that_says_only_its_type_is_fine() -> None:
@@ -270,20 +270,18 @@ def test_done_alone_ends_nothing_well() -> None:
 
 def test_a_call_without_its_end_is_ended_by_the_message_or_the_next_of_its_index() -> None:
     turn = read(cohere(*call(0, *PARIS)[:2], *call(0, "b", "g", "{}")[:2], finish="TOOL_CALL"))
-    assert ([c.status for c in turn.calls], codes(turn)) == (["ready", "ready"], ["missing_call_end"])
+    assert ([c.status for c in turn.calls], codes(turn)) == (["ready", "ready"], ["missing_block_stop"])
 
 
 def test_arguments_after_the_end_and_ends_of_nothing_change_nothing() -> None:
     turn = read(cohere(*call(0, *PARIS), *call(0, "x", "y", "!")[1:], event("tool-call-end", 9), finish="TOOL_CALL"))
     assert [c.arguments for c in turn.calls] == [{"city": "Paris"}]
-    assert codes(turn) == ["delta_after_end", "end_without_call"]
+    assert codes(turn) == ["delta_after_stop", "duplicate_block_stop", "stop_without_block"]
 
 
-def test_arguments_of_no_call_are_a_call_that_cannot_run() -> None:
+def test_arguments_of_no_call_are_no_call() -> None:
     turn = read(cohere(event("tool-call-delta", 3, tool_calls={"function": {"arguments": "{}"}}), finish="TOOL_CALL"))
-    assert ([(c.name, c.problem) for c in turn.calls], codes(turn)) == (
-        [("", "missing_name")], ["delta_without_call", "missing_call_end"],
-    )  # fmt: skip
+    assert (turn.calls, codes(turn)) == ((), ["delta_without_block"])
 
 
 def test_an_index_may_be_missing() -> None:
@@ -447,7 +445,7 @@ def test_v1_a_streamed_call_that_is_not_listed_is_cut() -> None:
         assert [(c.name, c.status, c.dispatchable) for c in turn.calls] == [
             ("f", "truncated", False), *([("g", "ready", True)] if len(rest) == 2 else []),
         ]  # fmt: skip
-        assert codes(turn) == (["missing_call_end"] if rest else [])
+        assert codes(turn) == (["missing_block_stop"] if rest else [])
 
 
 def test_v1_a_name_may_come_late_and_an_index_never() -> None:

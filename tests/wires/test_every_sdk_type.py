@@ -94,7 +94,7 @@ def test_every_item_of_a_response_is_read(item: str) -> None:
     """An approval is no output: the union has it because the API lists inputs by the same type."""
     body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
     turn = responses({"type": "response.output_item.done", "output_index": 0, "item": body})
-    assert "unknown_item_type" not in codes(turn)
+    assert "unknown_block_type" not in codes(turn)
 
 
 @pytest.mark.parametrize("event", mostly_thorough(types_of(RealtimeServerEvent), 9))
@@ -112,7 +112,7 @@ def test_every_item_of_a_session_is_read(item: str) -> None:
     body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
     created = {"type": "response.created", "response": {"id": "r", "output": []}}
     turn = parse([created, {"type": "response.output_item.done", "output_index": 0, "item": body}], wire=REALTIME)
-    assert "unknown_item_type" not in codes(turn)
+    assert "unknown_block_type" not in codes(turn)
 
 
 def test_every_field_of_a_chunk_is_read() -> None:
@@ -149,7 +149,7 @@ def test_every_block_is_read(block: str) -> None:
 def test_every_delta_is_read(delta: str) -> None:
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     body = {"type": "content_block_delta", "index": 0, "delta": {"type": delta}}
-    assert not {"unknown_delta", "unknown_delta_type"} & set(codes(anthropic(start, body)))
+    assert not {"unknown_delta_type", "unknown_delta_type"} & set(codes(anthropic(start, body)))
 
 
 @pytest.mark.parametrize("reason", get_args(BetaStopReason))
@@ -271,14 +271,14 @@ def test_every_event_of_an_interaction_is_read(event: str) -> None:
 def test_every_step_is_read(kind: str) -> None:
     body = {"type": kind, "id": "k", "call_id": "k", "name": "f", "arguments": {}}
     start = {"event_type": "step.start", "index": 0, "step": body}
-    assert "unknown_step_type" not in codes(interaction(start, {"event_type": "step.stop", "index": 0}))
+    assert "unknown_block_type" not in codes(interaction(start, {"event_type": "step.stop", "index": 0}))
 
 
 @pytest.mark.parametrize("kind", mostly_thorough(sorted(stepdeltadata._STEP_DELTA_DATA_VARIANTS), 3))
 def test_every_delta_of_a_step_is_read(kind: str) -> None:
     start = {"event_type": "step.start", "index": 0, "step": {"type": DELTAS_OF.get(kind, kind), "id": "k"}}
     turn = interaction(start, {"event_type": "step.delta", "index": 0, "delta": {"type": kind}})
-    assert "unknown_delta" not in codes(turn)
+    assert "unknown_delta_type" not in codes(turn)
 
 
 def test_every_status_of_an_interaction_has_a_finish() -> None:

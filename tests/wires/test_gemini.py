@@ -249,7 +249,7 @@ def test_parts_that_are_not_looked_into_go_back_as_they_came(kind: str) -> None:
 def test_a_part_of_an_unknown_kind_goes_back_too_and_is_reported() -> None:
     turn = read(response({"hologram": {"x": 1}}))
     assert turn.messages() == [{"role": "model", "parts": [{"hologram": {"x": 1}}]}]
-    assert [(w.code, w.detail) for w in turn.warnings] == [("unknown_part_type", "hologram")]
+    assert [(w.code, w.detail) for w in turn.warnings] == [("unknown_block_type", "hologram")]
 
 
 def test_a_part_nested_too_deep_is_not_given_back() -> None:

@@ -233,7 +233,7 @@ def test_the_calls_own_id_tells_what_belongs_to_it() -> None:
         response(pieces(piece("$.c", numberValue=3), id="i", goes_on=False)),
     )
     assert [(c.call_id, c.arguments) for c in turn.calls] == [("i", {"a": 1, "c": 3})]
-    assert [w.code for w in turn.warnings] == ["piece_without_call"]
+    assert [w.code for w in turn.warnings] == ["delta_without_block"]
 
 
 def test_a_piece_of_no_call_is_reported_and_nobodys() -> None:

@@ -201,7 +201,7 @@ def test_a_reference_is_told_and_goes_back_in_its_place() -> None:
 
 def test_what_nobody_knows_is_kept_and_warned_of_or_told() -> None:
     turn = read(mistral([{"type": "hologram", "url": "x"}], "a"))
-    assert codes(turn) == {"unknown_chunk_type"}
+    assert codes(turn) == {"unknown_block_type"}
     assert content_of(turn)[0] == {"type": "hologram", "url": "x"}
     told = events(chunk({"content": [{"url": "x"}, 7]}), chunk({"content": "a"}, "stop"))
     assert [event.raw for event in told if isinstance(event, UnknownPayload)] == [{"url": "x"}, 7]

@@ -115,8 +115,9 @@ def test_a_call_whose_item_never_ends_is_as_good_as_its_arguments_end() -> None:
     whole = event("function_call_arguments.done", 0, arguments="{}", name="g")
     turn = read(added(0, function(name="")), whole)
     assert [(call.name, call.status, call.dispatchable) for call in turn.calls] == [("g", "ready", True)]
-    (call,) = read(added(0, function()), arguments(0, "{}")).calls
-    assert (call.status, call.dispatchable) == ("truncated", False)
+    for end, ready in ((ended(), True), (ended(output=[message(output_text("Hi"))]), False)):
+        (call,) = read(added(0, function()), arguments(0, "{}"), end=end).calls
+        assert call.dispatchable is ready
 
 
 def test_usage_and_identity_come_from_the_first_and_the_last_event() -> None:
@@ -254,10 +255,10 @@ def test_an_end_without_text_says_nothing_about_it() -> None:
 
 def test_deltas_after_the_items_end_are_not_added() -> None:
     turn = read(added(0, message()), text(0, "Hi"), done(0, message(output_text("Hi"))), text(0, "!"))
-    assert (turn.text, codes(turn)) == ("Hi", ["delta_after_done"])
+    assert (turn.text, codes(turn)) == ("Hi", ["delta_after_stop"])
     whole = event("function_call_arguments.done", 0, arguments="{}")
     turn = read(added(0, function()), whole, arguments(0, "}"), whole, done(0, function(arguments="{}")))
-    assert (turn.calls[0].arguments, codes(turn)) == ({}, ["delta_after_done"])
+    assert (turn.calls[0].arguments, codes(turn)) == ({}, ["delta_after_stop"])
 
 
 def test_items_may_interleave_and_keep_their_places() -> None:
@@ -329,7 +330,7 @@ def test_any_other_item_is_kept_whole_and_given_back(type_: str) -> None:
     item = {"type": type_, "id": "x", "call_id": "c", "y": {"z": [1]}}
     turn = read(added(0, {"type": type_, "id": "x"}), done(0, item))
     assert (turn.calls, turn.messages()) == ((), [item])
-    assert codes(turn) == (["unknown_item_type"] if type_ == "new_item" else [])
+    assert codes(turn) == (["unknown_block_type"] if type_ == "new_item" else [])
     (told,) = (event for event in events_of(CREATED, done(0, item), ended()) if isinstance(event, ProviderItem))
     assert (told.type, told.raw) == (type_, {"output_index": 0, "item": item})
 
@@ -354,12 +355,12 @@ def test_mcp_arguments_stream_and_are_not_ours_to_run() -> None:
 def test_items_without_ids_are_the_same_only_if_they_are_alike() -> None:
     one, two = ({"type": "message", "content": [output_text(text)]} for text in ("a", "b"))
     turn = parse([CREATED, *({"type": "response.output_item.done", "item": item} for item in (one, one, two)), ended()])
-    assert (turn.text, codes(turn)) == ("ab", ["item_without_added", "duplicate_item_done"])
+    assert (turn.text, codes(turn)) == ("ab", ["item_without_added", "duplicate_block_stop"])
 
 
 def test_an_item_announced_after_its_end_is_the_same() -> None:
     turn = read(done(0, function(arguments="{}")), added(0, function()))
-    assert (len(turn.calls), codes(turn)) == (1, ["item_without_added", "duplicate_item_added"])
+    assert (len(turn.calls), codes(turn)) == (1, ["item_without_added", "duplicate_block_start"])
 
 
 def test_an_item_is_found_by_its_place_else_by_its_id_else_it_is_the_latest() -> None:
@@ -399,9 +400,15 @@ def test_parallel_calls_stream_side_by_side() -> None:
 
 
 def test_two_calls_with_one_id_are_two_calls() -> None:
-    turn = read(done(0, function(1, "{}")), done(1, function(1, "{}") | {"id": "fc_2"}))
+    turn = read(done(0, function(1, "{}")), done(1, function(1, '{"a":1}') | {"id": "fc_2"}))
     assert [call.call_id_synthesized for call in turn.calls] == [False, True]
     assert len({item["call_id"] for item in turn.messages()}) == 2
+
+
+def test_one_call_in_two_items_is_one_call() -> None:
+    turn = read(done(0, function(1, "{}")), done(1, function(1, "{}") | {"id": "fc_2"}))
+    assert [(call.dispatchable, call.call_id_synthesized) for call in turn.calls] == [(True, False)]
+    assert "call_resent" in {warning.code for warning in turn.warnings}
 
 
 def test_a_call_that_only_deltas_told_of_cannot_run() -> None:
@@ -503,7 +510,7 @@ def test_a_message_that_was_cut_goes_back_as_far_as_it_came() -> None:
 def test_an_item_that_was_cut_and_is_no_call_is_passed_on_as_unknown() -> None:
     item = {"type": "mcp_list_tools", "id": "x"}
     assert [event.raw for event in events_of(CREATED, added(0, item)) if isinstance(event, UnknownPayload)] == [item]
-    assert codes(read(added(0, item))) == ["item_without_done"]
+    assert codes(read(added(0, item))) == ["missing_block_stop"]
 
 
 def test_who_made_an_item_is_said_and_not_taken_back() -> None:

@@ -75,12 +75,12 @@ def test_a_call_whose_block_starts_twice_is_one_call() -> None:
     assert codes(turn) == ["duplicate_block_start"]
 
 
-def test_a_call_that_another_one_replaces_before_its_arguments_came_does_not_run_without_them() -> None:
-    turn = read([MESSAGE, use(0, "a"), use(0, "b", "g"), arguments(0, "{}"), end(0), reason("tool_use"), STOP])
-    assert [(call.name, call.status, call.dispatchable) for call in turn.calls] == [
-        ("f", "truncated", False),
-        ("g", "ready", True),
-    ]
+def test_arguments_that_may_be_one_calls_or_that_of_another_which_replaced_it_run_neither() -> None:
+    for before, ready in (([], [False, False]), ([arguments(0, '{"a":1}')], [True, True])):
+        turn = read(
+            [MESSAGE, use(0, "a"), *before, use(0, "b", "g"), arguments(0, "{}"), end(0), reason("tool_use"), STOP]
+        )
+        assert [(call.name, call.dispatchable) for call in turn.calls] == [("f", ready[0]), ("g", ready[1])]
 
 
 def test_a_message_that_was_cut_does_not_become_whole_by_a_later_stop_reason() -> None:
@@ -107,11 +107,18 @@ def test_a_call_that_is_sent_twice_under_one_id_runs_once(wire: str) -> None:
     turn = parse(said(wire, calls=calls), wire=wire, tools=["f"])
     assert [(call.arguments, call.problem, call.dispatchable) for call in turn.calls] == [
         ({"a": 1}, None, True),
-        (None, "repeated_call", False),
         ({"a": 2}, None, True),
-        (None, "repeated_call", False),
     ]
     check_histories(turn)
+
+
+def test_a_call_without_arguments_that_is_sent_twice_under_one_id_runs_once() -> None:
+    twice = [use(0, "a"), end(0), use(1, "a"), end(1)]
+    turn = read([MESSAGE, *twice, reason("tool_use"), STOP])
+    assert [(call.arguments, call.dispatchable) for call in turn.calls] == [({}, True)]
+    parts = [{"functionCall": {"name": "f", "id": "a"}}] * 2
+    turn = parse([{"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}], tools=["f"])
+    assert [(call.arguments, call.dispatchable) for call in turn.calls] == [({}, True)]
 
 
 def test_a_call_without_arguments_is_not_ready_before_it_is_known_that_nothing_was_cut() -> None:

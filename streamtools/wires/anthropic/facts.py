@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...parts import CallKind
+from ...parts import CallKind, Finish
 from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..call_format import CallFormat, ResultFormat
@@ -17,12 +17,15 @@ from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, Structur
 from ..usage import UsageMap, total
 
 __all__ = [
+    "BAD_NEWS",
     "BLOCK_FIELDS",
     "CALLS",
     "CALL_BLOCKS",
     "DELTA_FIELDS",
     "EVENT_FIELDS",
+    "FINISHES",
     "LIMITS",
+    "OPAQUE_BLOCKS",
     "RESULT",
     "RULES",
     "SERVER_CALL",
@@ -69,6 +72,27 @@ DELTA_FIELDS: dict[str, KnownFields] = {
     "input_json_delta": KnownFields("partial_json", "type"),
 }
 """The fields of deltas, but for those of which all are kept."""
+
+OPAQUE_BLOCKS = frozenset({"redacted_thinking", "container_upload", "compaction", "fallback", "mcp_tool_listing"})
+"""Blocks that are kept whole and given back without being looked into, beside the results of the provider's calls."""
+
+FINISHES: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "pause",
+    "compaction": "pause",  # the turn goes back, compacted
+    "refusal": "content_filter",
+    # compatible servers
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+}
+
+BAD_NEWS = frozenset({"length", "content_filter"})
+"""Finishes that no later one takes back."""
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """Blocks of reasoning."""

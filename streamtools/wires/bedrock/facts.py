@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...parts import Finish
 from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
@@ -19,8 +20,8 @@ from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolF
 from ..usage import UsageMap, total
 
 __all__ = [
-    "BLANK_TEXT", "CALLS", "DOCUMENT_WITHOUT_TEXT", "EMPTY_RESULT", "EVENT_FIELDS", "NOISE", "RESULT", "RULES",
-    "STRUCTURED", "TOOLS", "USAGE",
+    "BLANK_TEXT", "CALLS", "CONDEMNED", "DOCUMENT_WITHOUT_TEXT", "EMPTY_RESULT", "EVENT_FIELDS", "FINISHES", "NOISE",
+    "OPAQUE_BLOCKS", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE",
 ]  # fmt: skip
 
 EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
@@ -36,6 +37,22 @@ apart."""
 
 NOISE = frozenset({"amazon-bedrock-invocationMetrics", "p"})
 """Names beside an event's that say nothing about the response: a count of the tokens that the usage has, padding."""
+
+OPAQUE_BLOCKS = frozenset({"toolResult", "image"})
+"""Blocks that are kept whole and given back without being looked into."""
+
+FINISHES: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+
+CONDEMNED = {"malformed_tool_use": "malformed_function_call", "malformed_model_output": "provider_error"}
+"""Reasons for which there is no answer, even if a call came out of it: the service could not read the model's words."""
 
 CALLS = (CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input"),)
 

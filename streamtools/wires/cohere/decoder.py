@@ -1,9 +1,9 @@
-"""The half of Cohere's decoder that both versions of the API share: plans, thoughts, citations, arguments, the end."""
+"""Cohere's chat stream events in, events out: v2's, known by their ``type``, and v1's, by their ``event_type``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,37 +14,24 @@ from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..decoder import WireDecoder
 from ..fields import ERROR, place_of
+from ..growing import Given, GrowingDecoder
 from ..plain import PlainDelta
 from ..reading import named_error, provider_error, read_text, rest_of
-from .facts import EVENT_FIELDS, FUNCTION, RESPONSE, SEARCHED
+from .facts import EVENT_FIELDS, FAILURES, FINISHES, FUNCTION, RESPONSE, SEARCHED
 
 __all__ = ["CohereDecoder"]
 
-_FINISHES: dict[str, Finish] = {
-    "COMPLETE": "stop",
-    "STOP_SEQUENCE": "stop",
-    "TOOL_CALL": "tool_calls",
-    "MAX_TOKENS": "length",
-    "ERROR_LIMIT": "length",  # "the maximum number of tokens for its context length"
-    "ERROR_TOXIC": "content_filter",
-}
-_FAILURES = frozenset({"ERROR", "TIMEOUT"})
 _WITH_REASON = frozenset({"length", "content_filter"})  # an error's text beside these only explains them
 
 
-class CohereParts(WireDecoder):
+class _BothVersions(GrowingDecoder):
     """The half of the decoder that knows no event."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._calls: dict[int | str | None, bool] = {}  # by index; whether it is open
-        self._nameless: set[int | str | None] = set()  # those that began with a delta: no start has named them
-        self._state: dict[str, Any] = {}  # what every part of this response is marked with
-        self._field = ""  # what the reasoning that is being told is: "thinking" or "tool_plan"
-        self._kept_count = 0  # blocks, citations, search results
-        self._stopped = False
+        self._marks: dict[str, Any] = {}  # what every part of this response is marked with
+        self._field = ""  # what the reasoning that is being shown is: "thinking" or "tool_plan"
 
     def _begin(self) -> None:
         if not self._started:
@@ -59,33 +46,29 @@ class CohereParts(WireDecoder):
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning":
-            provider_state = {"field": self._field, **self._state}
-        elif self._state:
-            provider_state = self._state
+            provider_state = {"field": self._field, **self._marks}
+        elif self._marks:
+            provider_state = self._marks
         super().end_part(provider_state)
 
     def _citation(self, citation: object) -> None:
-        """Tells a citation at once, also in the midst of a text: it ends nothing."""
+        """Emits a citation at once, also in the midst of a text: it ends nothing."""
         if not isinstance(citation, dict):
             self.emit_unknown(citation)
         elif self._keeps_one_more(citation) and (kept := self.to_keep(citation)) is not None:
             self.out.append(ProviderItem("citation", {"citations": kept}))
 
-    def _keeps_one_more(self, extra: object = None) -> bool:
-        """Returns whether one more part, and what is kept of it beside its text, stays within the limits."""
-        self._kept_count += 1
-        return self.holds(self._kept_count, "the message") and (extra is None or self.charge(extra))
+    def _keeps_one_more(self, extra: object) -> bool:
+        """Returns whether one more item stays within the limits."""
+        self._place_count += 1
+        return self.holds(self._place_count, "the message") and self.charge(extra)
 
-    def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> tuple[str, str | None]:
+    def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> Given:
         """Returns arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
         arguments = holder.get(key) if isinstance(holder, dict) else None
         if arguments is None or isinstance(arguments, str):
             return arguments or "", None
         return self.object_text(arguments, (*path, key))
-
-    def _end_call(self, index: int | str | None, *, cut: bool = False) -> None:
-        cut = (index not in self._nameless and self.lacks_arguments(index)) or cut
-        self.out.append(ToolCallFragment(index, end=True, cut=cut))
 
     # -- the end --
 
@@ -95,83 +78,70 @@ class CohereParts(WireDecoder):
         self.read_usage(usage)
         if isinstance(reason, str) and reason:
             self._finish_raw = reason
-        failed = (self._finish_raw or "").upper() in _FAILURES
+        failed = (self._finish_raw or "").upper() in FAILURES
         if failed or (error and self._finish() not in _WITH_REASON):
-            told = provider_error({"error": error})
-            message = told.message if told else f"the provider ended the generation with {read_text(reason)}"
-            self.fail(ProviderError(message, code=told.code if told else None, type=read_text(error_type)))
+            found = provider_error({"error": error})
+            message = found.message if found else f"the provider ended the generation with {read_text(reason)}"
+            self.fail(ProviderError(message, code=found.code if found else None, type=read_text(error_type)))
         self._stopped = self.done = True
 
     def _finish(self) -> Finish | None:
-        return _FINISHES.get(self._finish_raw.upper(), "other") if self._finish_raw else None
+        return FINISHES.get(self._finish_raw.upper(), "other") if self._finish_raw else None
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        whole = self._stopped and self.error is None
-        for index, is_open in self._calls.items():
-            if is_open:
-                if whole:
-                    self.warn("missing_call_end")
-                self._end_call(index, cut=not whole)
-        return self.normalized(self._finish(), bool(self._calls)), self._stopped
+        self.close_places(whole=self._stopped and self.error is None)
+        return self.normalized(self._finish(), self._has_calls), self._stopped
 
 
-def label(index: object) -> int | str | None:
-    """Returns an index as a label: v1's are floating point numbers."""
-    if isinstance(index, float):
-        return int(index) if index.is_integer() else str(index)
-    return index if isinstance(index, (int, str)) else None
+# -- v1: https://docs.cohere.com/v1/docs/streaming -------------------------------------------------------------------
+
+_V1 = {"api": "v1"}
 
 
-# -- v1 --------------------------------------------------------------------------------------------------------------
+class _FirstVersion(_BothVersions):
+    """The handlers of v1's events.
 
-# v1's events, told by their ``event_type`` (https://docs.cohere.com/v1/docs/streaming).
-#
-# Theory of operation. Text, plan and calls stream. But a call ends with ``tool-calls-generation`` or ``stream-end``,
-# which hold all calls whole, their arguments as objects: where these say something else than what streamed, they are
-# right; a call that neither names is cut. ``stream-end`` repeats the response: what of it was not told yet is told
-# then.
-
-_STATE = {"api": "v1"}
-
-
-class LegacyEvents(CohereParts):
-    """The handlers of v1's events."""
+    Text, plan and calls stream. But a call ends with ``tool-calls-generation`` or ``stream-end``, which hold all calls
+    whole, their arguments as objects: where these say something else than what streamed, they are right; a call that
+    neither lists is cut. ``stream-end`` repeats the response: what of it was not shown yet is shown then.
+    """
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._told: LegacyStream | None = None  # None: no event of v1 was seen
+        self._stream: _Stream | None = None  # None: no event of v1 was seen
+        self._calls: dict[int | str | None, bool] = {}  # by index; whether it is open
         self._found = frozenset[str]()  # fields of the whole response that had an event of their own
 
-    def _begin_legacy(self) -> LegacyStream:
+    def _begin_first(self) -> _Stream:
         self._begin()
-        if self._told is None:
-            self._told = LegacyStream()
-            self._state = _STATE
-        return self._told
+        if self._stream is None:
+            self._stream = _Stream()
+            self._marks = _V1
+        return self._stream
 
     def _stream_start(self, payload: dict[str, Any]) -> None:
         if not self._started:
             self.emit_start(None, payload.get("generation_id"))
-        self._begin_legacy()
+        self._begin_first()
 
     def _text_generation(self, payload: dict[str, Any]) -> None:
-        told = self._begin_legacy()
+        stream = self._begin_first()
         if isinstance(text := payload.get("text"), str) and text:
-            told.text.append(text)
+            stream.text.append(text)
             self.emit_text(text)
-            self.part.sink = told.text.append
+            self.part.sink = stream.text.append
 
     def _citation_generation(self, payload: dict[str, Any]) -> None:
-        self._begin_legacy()
+        self._begin_first()
         self._found |= {"citations"}
         citations = payload.get("citations")
         for citation in citations if isinstance(citations, list) else [citations]:
             self._citation(citation)
 
     def _search(self, payload: dict[str, Any]) -> None:
-        """Keeps what the provider searched for and found, on its own."""
-        self._begin_legacy()
+        """Keeps what the provider searched for and found."""
+        self._begin_first()
         self._found |= payload.keys() & SEARCHED
         if self._keeps_one_more(payload) and (kept := self.to_keep(payload)) is not None:
             self.out.append(ProviderItem(payload["event_type"], kept))
@@ -179,20 +149,20 @@ class LegacyEvents(CohereParts):
     # -- calls --
 
     def _tool_calls_chunk(self, payload: dict[str, Any]) -> None:
-        told = self._begin_legacy()
+        stream = self._begin_first()
         delta = payload.get("tool_call_delta")
         delta = delta if isinstance(delta, dict) else {}
         self._plan(payload.get("text") or delta.get("text"))
         name, parameters = read_text(delta.get("name")), delta.get("parameters")
         if not name and not isinstance(parameters, str):
             return
-        index = told.label(label(delta.get("index")), name)
-        call = told.calls.get(index)
+        index = stream.label(label(delta.get("index")), name)
+        call = stream.calls.get(index)
         if call is None:
             self.end_part()
-            call = told.calls[index] = LegacyCall(name)
-            self._calls[index] = True
-            self.out.append(ToolCallFragment(index, None, name, start=True, provider_state=_STATE))
+            call = stream.calls[index] = _StreamedCall(name)
+            self._calls[index] = self._has_calls = True
+            self.out.append(ToolCallFragment(index, None, name, start=True, provider_state=_V1))
         if isinstance(parameters, str) and parameters and self._calls[index] is False:
             self.emit_unknown(payload)  # the call has ended
         elif isinstance(parameters, str) and parameters:
@@ -201,49 +171,49 @@ class LegacyEvents(CohereParts):
 
     def _plan(self, text: object) -> None:
         if isinstance(text, str) and text:
-            self._begin_legacy().plan.append(text)
+            self._begin_first().plan.append(text)
             self._think("tool_plan", text)
 
     def _tool_calls_generation(self, payload: dict[str, Any]) -> None:
-        if not self._begin_legacy().plan:
+        if not self._begin_first().plan:
             self._plan(payload.get("text"))
         self._whole_calls(payload.get("tool_calls"), ("tool_calls",))
 
     def _whole_calls(self, calls: object, path: tuple[str | int, ...]) -> None:
         """Takes all calls of the response, in order; those that streamed end here, if they are these."""
-        told = self._begin_legacy()
+        stream = self._begin_first()
         for number, call in enumerate(calls if isinstance(calls, list) else ()):
             if not isinstance(call, dict):
                 self.emit_unknown(call)
                 continue
             self.end_part()
             name = read_text(call.get("name"))
-            streamed = told.calls.get(number)
+            streamed = stream.calls.get(number)
             if streamed is not None and streamed.name not in (None, name):
                 streamed = None  # it is another call, which is cut
             index = f"whole:{number}" if streamed is None else number
             if self._calls.get(index) is False:
-                continue  # `stream-end` repeats what was told
-            self._calls[index] = False
+                continue  # `stream-end` repeats what came
+            self._calls[index], self._has_calls = False, True
             arguments, problem = self._argument_text(call, "parameters", (*path, number))
             if streamed is None:
                 fragment = ToolCallFragment(index, read_text(call.get("id")), name, arguments, start=True, end=True)
             else:
-                whole = None if streamed.says(arguments) else arguments
+                whole = None if streamed.equals(arguments) else arguments
                 fragment = ToolCallFragment(index, None, name if streamed.name is None else None, whole=whole, end=True)
-            fragment = replace(fragment, problem=problem, provider_state=_STATE)
+            fragment = replace(fragment, problem=problem, provider_state=_V1)
             self.out.append(fragment)
 
     # -- the end --
 
     def _stream_end(self, payload: dict[str, Any]) -> None:
-        told = self._begin_legacy()
+        stream = self._begin_first()
         response = payload.get("response")
         response = response if isinstance(response, dict) else {}
         self.emit_beside(response, RESPONSE | self._found, "response")
         calls = response.get("tool_calls")
         if isinstance(text := response.get("text"), str) and text:
-            rest = told.rest(text)
+            rest = stream.rest(text)
             if rest is None:
                 self.warn("text_differs")
                 if self._open == "text" and not self._calls:
@@ -263,12 +233,12 @@ class LegacyEvents(CohereParts):
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        if self._told is not None:
-            for index in self._told.calls:
+        if self._stream is not None:
+            for index in self._stream.calls:
                 if self._calls[index]:
                     self._calls[index] = False
                     if self._stopped:
-                        self.warn("missing_call_end")
+                        self.warn("missing_block_stop")
                     self.out.append(ToolCallFragment(index, end=True, cut=True))
             if self._finish() == "stop" and self._calls:
                 return "tool_calls", self._stopped  # v1 has no word of its own for it
@@ -276,34 +246,34 @@ class LegacyEvents(CohereParts):
 
 
 @dataclass(slots=True)
-class LegacyCall:
-    """A call that streams, to be compared with what the response says of it at its end."""
+class _StreamedCall:
+    """A call that streams, to be compared with what the end of the response has for it."""
 
     name: str | None
     pieces: list[str] = field(default_factory=list, repr=False)
 
-    def says(self, arguments: str) -> bool:
+    def equals(self, arguments: str) -> bool:
         """Returns whether the text that streamed has the value of `arguments`: the provider parsed it and wrote it
         anew."""
         return _canonical("".join(self.pieces)) == _canonical(arguments)
 
 
-class LegacyStream:
+class _Stream:
     """The texts and calls of one v1 response."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.plan: list[str] = []
-        self.calls: dict[int | str, LegacyCall] = {}
+        self.calls: dict[int | str, _StreamedCall] = {}
 
     def rest(self, text: str) -> str | None:
-        """Returns what of the response's text was not told yet; None if something else was."""
-        told, plan, text = (well_formed(part) for part in ("".join(self.text), "".join(self.plan), text))
-        if text.strip() in (told.strip(), plan.strip(), (plan + told).strip()):
+        """Returns what of the response's text was not shown yet; None if something else was."""
+        shown, plan, text = (well_formed(part) for part in ("".join(self.text), "".join(self.plan), text))
+        if text.strip() in (shown.strip(), plan.strip(), (plan + shown).strip()):
             return ""
-        if plan and not told:
+        if plan and not shown:
             return None
-        return text[len(told) :] if text.startswith(told) else None
+        return text[len(shown) :] if text.startswith(shown) else None
 
     def label(self, index: int | str | None, name: str | None) -> int | str:
         """Returns the label of a piece of a call; without an index, a name begins a call, and all else is the
@@ -320,12 +290,10 @@ def _canonical(text: str) -> str | None:
         return None
 
 
-# -- the decoder -----------------------------------------------------------------------------------------------------
-
-# Cohere's chat stream events in, events out: v2's, told by their ``type``. Those of v1 stand in `legacy`.
+# -- v2 --------------------------------------------------------------------------------------------------------------
 
 
-class CohereDecoder(LegacyEvents):
+class CohereDecoder(_FirstVersion):
     """Decodes one chat response, of either version."""
 
     plain = (
@@ -344,16 +312,13 @@ class CohereDecoder(LegacyEvents):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._message_id: object = None
-        self._blocks: set[int | str | None] = set()  # content blocks that are open
-        self._current: int | str | None = None  # index of the block that is being told
-        self._heads: dict[int | str | None, dict[str, Any]] = {}  # the starts of calls that got no more since
 
+    @override
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one stream event."""
         kind = payload.get("type", payload.get("event_type"))
         out = self.out = []
         self._payload, self._exact = payload, None
-        handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        handler = self.handlers.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
             if (fields := EVENT_FIELDS.get(str(kind))) is not None:
@@ -393,44 +358,34 @@ class CohereDecoder(LegacyEvents):
     # -- content --
 
     def _content_start(self, payload: dict[str, Any]) -> None:
-        self._begin()
-        if self._keeps_one_more():
-            self._blocks.add(label(payload.get("index")))
-            self._content(payload, starts=True)
+        content = _message(payload).get("content")
+        content = content if isinstance(content, dict) else {}
+        if self.begin(("content", label(payload.get("index"))), "text", "content", {}) is not None:
+            self._content(payload, content, starts=True)
 
     def _content_delta(self, payload: dict[str, Any]) -> None:
         self._begin()
-        if label(payload.get("index")) not in self._blocks:
-            self.warn("delta_without_block")
-        self._content(payload)
-
-    def _content(self, payload: dict[str, Any], *, starts: bool = False) -> None:
-        """Tells text or thinking, by the key it stands under."""
-        index = label(payload.get("index"))
-        if starts or index != self._current:
-            self.end_part()
-            self._current = index
         content = _message(payload).get("content")
-        content = content if isinstance(content, dict) else {}
+        self._content(payload, content if isinstance(content, dict) else {})
+
+    def _content(self, payload: dict[str, Any], content: Mapping[str, Any], *, starts: bool = False) -> None:
+        """Shows text or thinking, by the key that it stands under."""
+        place = self.place_for(("content", label(payload.get("index"))), "text", "content")
         thinking, text = content.get("thinking"), content.get("text")
-        if isinstance(thinking, str) and thinking:
-            self._think("thinking", thinking)
-        if isinstance(text, str) and text:
-            self.emit_text(text)
+        if place is not None and isinstance(thinking, str) and thinking:
+            if self._open == "reasoning" and self._field != "thinking":
+                self.end_part()
+            self._field = "thinking"
+            self.show(place, thinking, "reasoning")
+        if place is not None and isinstance(text, str):
+            self.show(place, text, "text")
         known = isinstance(thinking, str) or isinstance(text, str)
         if not known and not (starts and content.get("type") in ("text", "thinking")):
-            self.warn("unknown_content")
+            self.warn("unknown_block_type")
             self.emit_unknown(payload)
 
     def _content_end(self, payload: dict[str, Any]) -> None:
-        index = label(payload.get("index"))
-        if index not in self._blocks:
-            self.warn("end_without_block")
-            return
-        self._blocks.remove(index)
-        if index == self._current:
-            self.end_part()
-            self._current = None
+        self.end_at(("content", label(payload.get("index"))))
 
     def _tool_plan_delta(self, payload: dict[str, Any]) -> None:
         self._begin()
@@ -455,71 +410,46 @@ class CohereDecoder(LegacyEvents):
         if call is None:
             self.emit_unknown(payload)
             return
-        self.end_part()
-        index = label(payload.get("index"))
-        goes_on = bool(self._calls.get(index)) and index in self._nameless
-        self._nameless.discard(index)
-        if self._calls.get(index) and not goes_on:
-            head = self._heads.get(index)
-            if head == call:
-                self.warn("duplicate_call_start")
-                return
-            self.warn("missing_call_end")
-            # Without any arguments it is not known whether there are none.
-            bare = head is not None and not _has_arguments(head)
-            self._end_call(index, cut=bare)
-        self._calls[index] = True
-        self._heads[index] = call
         function = call.get("function")
-        arguments, problem = self._call_arguments(function, path)
+        place = self.begin(label(payload.get("index")), "call", "tool_call", call, id=call.get("id"))
+        if place is None:
+            return
+        self.end_part()
         if isinstance(function, dict):
             self.emit_beside(function, FUNCTION, place_of((*path, "function")))
         more = rest_of(call, "id", "type", "function")
-        self.out.append(
-            ToolCallFragment(
-                index,
-                read_text(call.get("id")),
-                read_text(function.get("name")) if isinstance(function, dict) else None,
-                arguments,
-                start=not goes_on,
-                problem=problem,
-                provider_state=self.to_keep(more) if more and self.charge(more) else None,
-            )
+        self.begin_call(
+            place,
+            call.get("id"),
+            function.get("name") if isinstance(function, dict) else None,
+            first=self._call_arguments(function, path),
+            state=self.to_keep(more) if more and self.charge(more) else None,
         )
 
     def _tool_call_delta(self, payload: dict[str, Any]) -> None:
         self._begin()
         call, path = _call(payload)
-        index = label(payload.get("index"))
         if call is None:
             self.emit_unknown(payload)
             return
         arguments, problem = self._call_arguments(call.get("function"), path)
-        if (arguments or problem) and not self._calls.get(index):
-            self.lose_arguments(index)
-        if self._calls.get(index) is False:
-            self.warn("delta_after_end")
-            return
-        if index not in self._calls:  # it has no name: unless a start gives it one, it cannot run, and then it is cut
-            self.warn("delta_without_call")
-            self._calls[index] = True
-            self._nameless.add(index)
         if arguments or problem:
-            self._heads.pop(index, None)
-        self.out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
+            self.grow_call(label(payload.get("index")), arguments, problem)
 
-    def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> tuple[str, str | None]:
+    def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> Given:
         if isinstance(function, dict) and not isinstance(function.get("arguments"), (str, type(None))):
             self.warn("arguments_object")
         return self._argument_text(function, "arguments", (*path, "function"))
 
     def _tool_call_end(self, payload: dict[str, Any]) -> None:
-        index = label(payload.get("index"))
-        if self._calls.get(index):
-            self._calls[index] = False
-            self._end_call(index)
-        else:
-            self.warn("end_without_call")
+        self.end_at(label(payload.get("index")))
+
+
+def label(index: object) -> int | str | None:
+    """Returns an index as a label: v1's are floating point numbers."""
+    if isinstance(index, float):
+        return int(index) if index.is_integer() else str(index)
+    return index if isinstance(index, (int, str)) else None
 
 
 def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -537,18 +467,13 @@ def _call(payload: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str 
     return (call if isinstance(call, dict) else None), path
 
 
-def _has_arguments(call: Mapping[str, Any]) -> bool:
-    function = call.get("function")
-    return isinstance(function, dict) and bool(function.get("arguments"))
-
-
 def _bare_error(payload: Mapping[str, Any]) -> ProviderError | None:
     """Returns an error as the API answers a bad request: nothing but a message."""
     message = read_text(payload.get("message"))
     return ProviderError(message) if message and not payload.keys() & {"type", "event_type"} else None
 
 
-_HANDLERS: dict[str, Callable[[CohereDecoder, dict[str, Any]], None]] = {
+CohereDecoder.handlers = {
     "message-start": CohereDecoder._message_start,
     "content-start": CohereDecoder._content_start,
     "content-delta": CohereDecoder._content_delta,

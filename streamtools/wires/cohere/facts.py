@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...parts import Finish
 from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..fields import KnownFields
@@ -16,6 +17,8 @@ from ..usage import UsageMap
 __all__ = [
     "CALLS",
     "EVENT_FIELDS",
+    "FAILURES",
+    "FINISHES",
     "FUNCTION",
     "RESPONSE",
     "RESULT",
@@ -25,6 +28,18 @@ __all__ = [
     "TOOLS",
     "USAGE",
 ]
+
+FINISHES: dict[str, Finish] = {
+    "COMPLETE": "stop",
+    "STOP_SEQUENCE": "stop",
+    "TOOL_CALL": "tool_calls",
+    "MAX_TOKENS": "length",
+    "ERROR_LIMIT": "length",  # "the maximum number of tokens for its context length"
+    "ERROR_TOXIC": "content_filter",
+}
+
+FAILURES = frozenset({"ERROR", "TIMEOUT"})
+"""Reasons for which there is no answer."""
 
 CALLS = (FUNCTION_CALL,)
 

@@ -48,7 +48,6 @@ class GeminiDecoder(WireDecoder):
         self._newest_usage: dict[str, Any] = {}  # not read yet: one with the same keys may take its place
         self._call: OpenCall | None = None
         self._call_count = 0
-        self._seen: dict[str, int] = {}  # hash of the call of each id
         self._has_calls = False
         self._is_late = False  # a call came after what said that the response is over
         self._finish_message: object = None
@@ -195,7 +194,7 @@ class GeminiDecoder(WireDecoder):
         kind = next((name for name in part if name in OPAQUE), None)
         if kind is None:
             kind = str(next(name for name in part if name not in BARE))[: self.limits.max_name_bytes]
-            self.warn("unknown_part_type", kind)
+            self.warn("unknown_block_type", kind)
         if not self._may_keep() or (kept := self._state(part)) is None:
             return
         self.end_part()
@@ -244,9 +243,9 @@ class GeminiDecoder(WireDecoder):
             self._continue_call(self._call, dict(state or {}))
         elif not name and not call.get("args"):
             if pieces:
-                self.lose_arguments(id_)
+                self.out.append(ToolCallFragment(id_, disorder="late"))  # pieces of no call: of any that has this id
             if pieces or continues or state:  # otherwise the mark of an end, after the end
-                self.warn("piece_without_call")
+                self.warn("delta_without_block")
                 self.emit_unknown({"functionCall": call, **state} if state else call)
             return
         elif not pieces and not continues:
@@ -272,23 +271,23 @@ class GeminiDecoder(WireDecoder):
     def _whole_call(
         self, id_: str | None, name: str | None, text: str, problem: str | None, state: dict[str, Any] | None
     ) -> None:
-        if id_:
-            content = hash((name, text))
-            if self._seen.get(id_) == content:
-                self.warn("call_resent")
-                return
-            self._seen[id_] = content
         self._has_calls = True
-        cut = not text and self.lacks_arguments(id_)  # others are whole in their one part, even `{}`
         self.out.append(
             ToolCallFragment(
-                self._label(), id_, name, text, start=True, end=True, cut=cut, problem=problem, provider_state=state
+                self._label(id_),
+                id_,
+                name,
+                start=True,
+                end=True,
+                whole=text or None,  # arguments in a call's one part are all of them, even `{}`
+                problem=problem,
+                provider_state=state,
             )
         )
 
     def _begin_call(self, id_: str | None, name: str | None, state: dict[str, Any] | None) -> None:
         self._has_calls = True
-        call = self._call = OpenCall(self._label(), id_, self.limits)
+        call = self._call = OpenCall(self._label(id_), id_, self.limits)
         call.signature = (state or {}).get("thoughtSignature")
         self.out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
 
@@ -304,12 +303,12 @@ class GeminiDecoder(WireDecoder):
         if state.keys() - BARE:
             self.emit_unknown(state)
 
-    def _label(self) -> int:
+    def _label(self, id_: str | None) -> int | str:
         self._call_count += 1
         limit = self.limits.max_tool_calls
         if self._call_count > limit:
             self.fail(LimitExceeded("max_tool_calls", limit=limit, where="the turn"))
-        return self._call_count
+        return id_ or self._call_count
 
     def _pieces(self, call: dict[str, Any], pieces: object, path: tuple[str | int, ...]) -> None:
         open_ = self._call
@@ -337,7 +336,7 @@ class GeminiDecoder(WireDecoder):
 
     def _end_call(self, *, cut: bool = False) -> None:
         if self._call is not None:
-            end = self._call.end(cut=self.lacks_arguments(self._call.id) or cut)
+            end = self._call.end(cut=cut)
             if not end.arguments and (unused := self._call.unused()):
                 self.emit_unknown(unused)
             self.out.append(end)

@@ -216,7 +216,7 @@ class OpenCall:
 
     __slots__ = ("arguments", "id", "index", "signature", "whole")
 
-    def __init__(self, index: int, id_: str | None, limits: Limits) -> None:
+    def __init__(self, index: int | str, id_: str | None, limits: Limits) -> None:
         self.index = index
         self.id = id_
         self.arguments = PartialArgs(limits)

@@ -1,13 +1,10 @@
-"""Tells the texts of steps, the model's output and its thoughts, as events.
-
-One step is told at a time. What comes whole between its texts, such as a picture, ends the part; what the step says
-after that begins another. The step goes back whole: its state goes with the last of its parts.
-"""
+"""Interactions stream events in, events out."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 from typing_extensions import override
@@ -15,13 +12,14 @@ from typing_extensions import override
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
-from ...parts import CallKind, Finish, ResumePoint
-from ..decoder import WireDecoder
+from ...parts import Finish, ResumePoint
+from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..marks import LEGACY_INTERACTIONS
 from ..plain import PlainDelta
 from ..reading import named_error, provider_error, read_text, rest_of
 from .facts import (
     BEGINS,
+    CONTENTS,
     DELTA_FIELDS,
     ERROR_EVENT,
     EVENT_FIELDS,
@@ -31,19 +29,84 @@ from .facts import (
     MEDIA,
     RUNNING,
     SAID_AGAIN,
-    SERVER_STEPS,
     STEPS,
     TEXT_FIELDS,
     WHOLE,
     call_kind,
+    contents_of,
+    name_of,
 )
 
-__all__ = ["CONTENTS", "InteractionsDecoder", "contents_of", "name_of"]
+__all__ = ["InteractionsDecoder"]
+
+Path: TypeAlias = "tuple[str | int, ...]"
 
 
-class StepTexts(WireDecoder):
-    """The part of the decoder that tells texts."""
+class GrowingStep(GrowingBlock):
+    """One step, from its start to its stop. Texts of one kind that follow one another are one content; a picture or a
+    sound between them begins another."""
 
+    __slots__ = ("again", "call_number", "contents", "cut", "early", "ended", "number", "texts")
+
+    def __init__(self, key: object, role: Role, kind: str, head: dict[str, Any], number: int) -> None:
+        super().__init__(key, role, kind, head)
+        self.number = number
+        """Its place among the steps of the turn; no other step has it."""
+        self.contents: list[dict[str, Any]] = []
+        self.texts: list[str] = []
+        """The pieces of the text that is growing, which is the last of the contents."""
+        self.cut = False
+        """It never stopped, and its interaction is over."""
+        self.call_number = 0
+        """Its place among the calls of the turn."""
+        self.ended = False
+        """Its call has ended: whether it was whole, or cut."""
+        self.early = False
+        """Arguments came before it, which may be its own."""
+        self.again: list[str] | None = None
+        """The pieces of a call that is made again: they are shown at its end."""
+
+    @property
+    def is_call_of_ours(self) -> bool:
+        """True for a call that we run."""
+        return self.role == "call" and call_kind(self.kind, self.head) == "function"
+
+    def text(self, piece: str) -> None:
+        """Takes a piece of text."""
+        if not self.texts:
+            self.contents.append({"type": "text"})
+        self.texts.append(piece)
+
+    def whole(self, content: dict[str, Any]) -> None:
+        """Takes a content that comes whole."""
+        self.settle()
+        self.contents.append(content)
+
+    def annotate(self, annotations: list[Any]) -> None:
+        """Takes citations of the text that is growing, or of the one that grew last."""
+        last: dict[str, Any] | None = next((one for one in reversed(self.contents) if one.get("type") == "text"), None)
+        if last is None:
+            last = {"type": "text", "text": ""}
+            self.contents.append(last)
+        last.setdefault("annotations", []).extend(annotations)
+
+    def settle(self) -> None:
+        """Ends the text that is growing."""
+        if self.texts:
+            self.contents[-1] = {"type": "text", "text": "".join(self.texts), **rest_of(self.contents[-1], "type")}
+            self.texts = []
+
+    def as_sent(self) -> dict[str, Any]:
+        """Returns the step as it goes back, with the contents that came so far."""
+        self.settle()
+        place = CONTENTS.get(self.kind)
+        return self.head if place is None or not self.contents else {**self.head, place: list(self.contents)}
+
+
+class InteractionsDecoder(GrowingDecoder):
+    """Decodes one turn: the first interaction of its stream, and those that continue it."""
+
+    gives_arguments = True
     plain = tuple(
         PlainDelta(
             ("delta", *path),
@@ -56,110 +119,22 @@ class StepTexts(WireDecoder):
         )
         for path in (("text",), ("content", "text"), ("arguments",))
     )
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(limits)
-        self._by_index: dict[object, GrowingStep] = {}  # of this hop
-        self._telling: GrowingStep | None = None  # the step whose text is being told
-        self._is_resumable = False  # a token has come, so that what follows may be said again
-        self._closed_since = 0  # texts that have ended since then
-
-    def _end_step(self, step: GrowingStep) -> None:
-        """Lets a step go with the part that tells it; alone if there is none."""
-        kept = self.to_keep(step.as_sent())
-        state = {"index": step.number} | ({"step": kept} if kept is not None else {})
-        if self._telling is step and self._open is not None:
-            self._closed_since += self._is_resumable
-            self.end_part(state)
-        elif step.type == "user_input":
-            self.emit_unknown(step.head, "step")
-        elif kept is not None and kept:
-            self._closed_since += self._is_resumable
-            self.out.append(ProviderItem(step.type, state))
-        if self._telling is step:
-            self._end_telling()
-
-    def _may_keep(self, raw: Mapping[str, Any]) -> bool:
-        beside = rest_of(head_of(raw), "type", "id", "name")
-        return not beside or self.charge(beside)
-
-    def _begin_text(self, step: GrowingStep, raw: Mapping[str, Any]) -> None:
-        self._tell(step, "")
-        for place, content in enumerate(contents_of(raw)):
-            self._content(step, content)
-            if isinstance(content, dict) and content.get("type") == "text":
-                self.emit_unread(content, TEXT_FIELDS, "step", CONTENTS[step.type], place)
-        if (error := object_of(raw.get("error"))) and self._verdict is None:
-            self._verdict = named_error({"error": error})
-
-    def _content(self, step: GrowingStep, content: object) -> None:
-        """Takes a content, or a piece of one, of a step that is told as text."""
-        type_ = content.get("type") if isinstance(content, dict) else None
-        text = object_of(content).get("text")
-        if type_ == "text" and isinstance(text, str):
-            if text:
-                step.text(text)
-            self._tell(step, text)
-            self.part.sink = step.text
-            if (annotations := object_of(content).get("annotations")) is not None:
-                self._annotations(step, annotations)
-        elif isinstance(content, dict) and (kept := self.to_keep(content)) is not None and self.charge(content):
-            self._end_telling()
-            step.whole(kept)
-            self.out.append(ProviderItem(str(type_), {"index": step.number, "content": kept}))
-
-    def _contents(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        if BEGINS[delta["type"]] == step.type:
-            self._content(step, delta.get("content") if step.type == "thought" else delta)
-        else:
-            self.emit_unknown(delta, "delta")
-
-    def _annotated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        self._annotations(step, delta.get("annotations"))
-
-    def _annotations(self, step: GrowingStep, annotations: object) -> None:
-        if isinstance(annotations, list) and annotations and self.charge(annotations):
-            step.annotate(annotations)
-            self.emit_unknown({"annotations": annotations}, "delta")
-
-    def _tell(self, step: GrowingStep, text: str) -> None:
-        if self._telling is not step:
-            self._end_telling()
-            self._telling = step
-        if step.type == "thought":
-            self.emit_reasoning(text)
-        else:
-            self.emit_text(text)
-
-    def _end_telling(self) -> None:
-        self._closed_since += self._is_resumable and self._open is not None
-        self.end_part()
-        self._telling = None
-
-
-# -- the decoder -----------------------------------------------------------------------------------------------------
-
-# Interactions stream events in, events out.
-
-
-class InteractionsDecoder(StepTexts):
-    """Decodes one turn: the first interaction of its stream, and those that continue it."""
+    _places: dict[object, GrowingStep]  # type: ignore[assignment]  # of this hop
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._hops = Hops()
-        self._count = 0  # of steps, in all hops
-        self._steps: list[GrowingStep] = []  # the same, in their order
+        self._steps: list[GrowingStep] = []  # of all hops
         self._since = 0  # the number of the first of this hop
         self._call_count = 0
         self._model: object = None
+        self._is_resumable = False  # a token has come, so that what follows may be said again
+        self._closed_since = 0  # texts that have ended since then
         self._checkpoint: tuple[int, int] | None = None  # steps begun at the latest token, and pieces of the last one
         self._held: list[GrowingStep] = []  # calls that have stopped since then: their ends wait for the next token
         self._void: dict[tuple[str, str], GrowingStep] = {}  # calls that may be made again, by id and name
         self._token: str | None = None
         self._earlier: dict[str, int] = {}  # token counts of the hops before
-        self._has_calls = False
-        self._ended = False
 
     @override
     def feed(self, payload: dict[str, Any]) -> list[Event]:
@@ -169,7 +144,7 @@ class InteractionsDecoder(StepTexts):
         self._after = read_text(payload.get("event_id")) or self._after
         if self._is_anothers(payload):
             return out
-        handler = _HANDLERS.get(kind) if kind is not None else None
+        handler = self.handlers.get(kind) if kind is not None else None
         if handler is not None:
             handler(self, payload)
             self.emit_beside(payload, EVENT_FIELDS, "")
@@ -203,7 +178,7 @@ class InteractionsDecoder(StepTexts):
         if not self._hops.begun or self._hops.may_go_on:
             self._begin_hop(payload)
         else:
-            self.warn("duplicate_created")
+            self.warn("duplicate_message_start")
         self._progress(payload)
 
     def _begin_hop(self, payload: dict[str, Any]) -> None:
@@ -213,12 +188,13 @@ class InteractionsDecoder(StepTexts):
                 self.emit_unknown(self._usage_objects[-1], "interaction.usage")  # of the hop before
             if self._checkpoint is not None:
                 self._go_back(*self._checkpoint)
-            self._by_index, self._ended, self._finish_raw = {}, False, None
-            self._last_id, self._since, self._usage_objects = id_of(payload), self._count, ()
+            self._places, self._stopped, self._finish_raw = {}, False, None
+            self._early = self._late = frozenset()
+            self._last_id, self._since, self._usage_objects = id_of(payload), len(self._steps), ()
         self._hops.begin(payload)
 
     def _progress(self, payload: dict[str, Any]) -> Mapping[str, Any]:
-        """Takes what an event says of the interaction as a whole, and returns that."""
+        """Takes what an event has of the interaction as a whole, and returns that."""
         interaction = object_of(payload.get("interaction"))
         if not self._started:
             self._model = interaction.get("model") or interaction.get("agent")
@@ -235,27 +211,44 @@ class InteractionsDecoder(StepTexts):
         if (token := read_text(payload.get("continuation_token"))) is not None and self.charge(token):
             self._confirm()
             self._token, self._hops.may_go_on, self._is_resumable = token, True, True
-            last = self._telling
-            self._checkpoint = self._count, len(last.texts) if last is not None else 0
+            last = self._current
+            self._checkpoint = len(self._steps), len(last.texts) if isinstance(last, GrowingStep) else 0
 
     def _completed(self, payload: dict[str, Any]) -> None:
         interaction = self._progress(payload)
         steps = interaction.get("steps")
-        if isinstance(steps, list) and steps and not self._by_index:
+        for place, raw in self._unseen(steps if isinstance(steps, list) else []):
             self.warn("terminal_backfill")
-            for place, raw in enumerate(steps):
-                if isinstance(raw, dict) and raw.get("type") != "user_input":
-                    self._stop(self._begin(raw, place, ("interaction", "steps", place)))
+            step = self._begin(raw, ("last", place), ("interaction", "steps", place))
+            if step is not None:
+                self.end(step)
         self._confirm()
         status = read_text(interaction.get("status"))
         self._finish_raw = "completed" if status is None or status in RUNNING else status
         self._token = read_text(interaction.get("continuation_token"))
-        self._ended, self._checkpoint, self._is_resumable, self._astray = True, None, False, None
+        self._stopped, self._checkpoint, self._is_resumable = True, None, False
         if status == "failed":
             self.fail(self._verdict or ProviderError("the provider failed the interaction without saying why"))
-        self._close_steps()
+        self.close_places(whole=self.error is None)
         self._hops.may_go_on = status == "requires_continuation"
         self.done = not self._hops.may_go_on
+
+    def _unseen(self, steps: list[Any]) -> list[tuple[int, dict[str, Any]]]:
+        """Returns the steps of the list at the end that have not streamed, with their places in it. A step has streamed
+        if one with its id has; else, if as many of its type have as stand in the list up to it."""
+        listed = [(at, raw) for at, raw in enumerate(steps) if isinstance(raw, dict)]
+        listed = [(at, raw) for at, raw in listed if raw.get("type") != "user_input"]
+        ids = {read_text(raw.get("id")) for _, raw in listed} & {
+            read_text(step.head.get("id")) for step in self._places.values()
+        } - {None}
+        left = Counter(step.kind for step in self._places.values() if read_text(step.head.get("id")) not in ids)
+        unseen = []
+        for at, raw in listed:
+            if read_text(raw.get("id")) not in ids:
+                left[str(raw.get("type"))] -= 1
+                if left[str(raw.get("type"))] < 0:
+                    unseen.append((at, raw))
+        return unseen
 
     @override
     def read_usage(self, usage: object) -> None:
@@ -272,104 +265,159 @@ class InteractionsDecoder(StepTexts):
         """Ends the calls that have stopped: nothing up to here is said again."""
         held, self._held = self._held, []
         for step in held:
-            self._end_call(step, cut=False)
+            self._end_call(step, cut=False, implied=False)
         self._closed_since = 0
 
     def _go_back(self, steps: int, pieces: int) -> None:
-        """Forgets what was said since the checkpoint, since it is said again."""
+        """Forgets what came since the checkpoint, since it comes again."""
         self._checkpoint, self._is_resumable, self._held = None, False, []
         if self._closed_since:
             self.fail(RemoteProtocolError(SAID_AGAIN, kind="said_again"))
             return
-        if (telling := self._telling) is not None and self._open is not None:
-            stands = "".join(telling.texts[:pieces]) if telling.number < steps else ""
-            if stands != "".join(telling.texts):
+        shown = self._current
+        if isinstance(shown, GrowingStep) and self._open is not None:
+            stands = "".join(shown.texts[:pieces]) if shown.number < steps else ""
+            if stands != "".join(shown.texts):
                 self.warn("said_again")
                 self.replace_part(stands)
-                telling.texts = [stands] if stands else []
-        for step in self._by_index.values():
+                shown.texts = [stands] if stands else []
+        for step in self._places.values():
             if step.is_call_of_ours and not step.ended:
                 self.warn("said_again")
-                self._void[said_of(step.head)] = step
-                step.stopped = True
+                self._void[identity(step.head)] = step
+                step.is_open = False
             elif step.number >= steps:
                 step.contents = []
-        self._close_steps()
+        self.close_places(whole=False)
 
     # -- steps --
+
+    @override
+    def new_place(self, key: object, role: Role, kind: str, head: dict[str, Any]) -> GrowingStep:
+        step = GrowingStep(key, role, kind, head, len(self._steps))
+        step.early = key in self._early and key not in self._places
+        self._steps.append(step)
+        return step
+
+    @override
+    def label_at(self, key: object) -> int | str:
+        label = super().label_at(key)
+        return label if not self._since else f"{self._since}/{label}"  # indexes count anew in each hop
 
     def _step_start(self, payload: dict[str, Any]) -> None:
         raw = payload.get("step")
         if not isinstance(raw, dict):
             self.emit_unknown(payload)
-            return
-        known = self._by_index.get(index := key_of(payload.get("index")))
-        if known is not None and not known.stopped:
-            if not known.announced and known.type == raw.get("type") and self._may_keep(raw):
-                known.announced, known.head = True, head_of(raw)
-                self._begin_call(known, raw, ("step",), start=False)
-                return
-            self.warn("duplicate_step_start")
-            if known.head == head_of(raw):
-                return
-            self._abandon(known)
-        self._begin(raw, index, ("step",))
+        else:
+            self._begin(raw, key_of(payload.get("index")), ("step",))
 
     def _begin(self, raw: dict[str, Any], index: object, path: Path) -> GrowingStep | None:
-        """Opens a step; None if it is one too many, which ends the stream."""
-        if not self.holds(self._count + 1, "the response") or not self._may_keep(raw):
+        """Begins a step; None if it began before, or is one too many, which ends the stream."""
+        head = rest_of(raw, CONTENTS.get(str(raw.get("type")), ""))
+        beside = rest_of(head, "type", "id", "name")
+        if beside and not self.charge(beside):
             return None
-        if not self._started:
-            self.emit_start(None, None)
         type_ = read_text(raw.get("type")) or ""
-        step = self._by_index[index] = GrowingStep(self._count, type_, index, head_of(raw), call_kind(type_, raw))
-        step.announced = type_ != "function_call" or path != ("delta",)
-        self._count += 1
-        self._steps.append(step)
-        if step.kind is not None:
-            self._begin_call(step, raw, path)
+        is_call = call_kind(type_, raw) is not None
+        role: Role = "call" if is_call else "item" if type_ not in CONTENTS else "text"
+        step = self.begin(index, role, type_, head, id=raw.get("id"))
+        if not isinstance(step, GrowingStep):
+            return None
+        if is_call:
+            self._begin_step_of_call(step, raw, path)
         elif type_ in CONTENTS:
             self._begin_text(step, raw)
         elif type_ not in STEPS:
-            self.warn("unknown_step_type", type_[: self.limits.max_name_bytes])
+            self.warn("unknown_block_type", type_[: self.limits.max_name_bytes])
         return step
 
     def _step_stop(self, payload: dict[str, Any]) -> None:
-        step = self._by_index.get(key_of(payload.get("index")))
         self.read_usage(payload.get("usage"))
-        if step is None:
-            self.warn("stop_without_start")
-        else:
-            self._stop(step)
+        self.end_at(key_of(payload.get("index")))
 
-    def _stop(self, step: GrowingStep | None) -> None:
-        if step is None or step.stopped:
-            return
-        step.stopped = True
-        step.early = step.early or (step.kind is not None and step.announced and self.lacks_arguments(step.index))
-        if step.kind is None:
-            self._end_step(step)
-        elif self._is_resumable and step.is_call_of_ours:
-            self._held.append(step)
+    @override
+    def end(self, place: GrowingBlock, *, cut: bool = False, implied: bool = False) -> None:
+        assert isinstance(place, GrowingStep), "each place is a step"
+        place.is_open, place.cut = False, cut
+        if place.role != "call":
+            self._end_step(place)
+        elif self._is_resumable and place.is_call_of_ours and not cut:
+            self._held.append(place)
         else:
             self._closed_since += self._is_resumable
-            self._end_call(step, cut=False)
+            self._end_call(place, cut=cut, implied=implied)
 
-    def _close_steps(self) -> None:
-        """Ends what is open at the end of a hop."""
-        for step in self._by_index.values():
-            if not step.stopped:
-                self._abandon(step)
+    def _end_step(self, step: GrowingStep) -> None:
+        """Lets a step go with the part that shows it; alone if there is none."""
+        kept = self.to_keep(step.as_sent())
+        state = {"index": step.number} | ({"step": kept} if kept is not None else {})
+        if self._current is step and self._open is not None:
+            self._closed_since += self._is_resumable
+            self.end_part(state)
+        elif step.kind == "user_input":
+            self.emit_unknown(step.head, "step")
+        elif kept:
+            self._closed_since += self._is_resumable
+            self.out.append(ProviderItem(step.kind, state))
+        if self._current is step:
+            self.leave()
 
-    def _abandon(self, step: GrowingStep) -> None:
-        """Ends a step that never stopped: a call in it is cut, even if its arguments parse."""
-        if self._ended:
-            self.warn("step_without_stop")
-        step.stopped = step.cut = True
-        if step.kind is None:
-            self._end_step(step)
+    # -- texts --
+
+    def _begin_text(self, step: GrowingStep, raw: Mapping[str, Any]) -> None:
+        self._show(step, "")
+        for place, content in enumerate(contents_of(raw)):
+            self._content(step, content)
+            if isinstance(content, dict) and content.get("type") == "text":
+                self.emit_unread(content, TEXT_FIELDS, "step", CONTENTS[step.kind], place)
+        if (error := object_of(raw.get("error"))) and self._verdict is None:
+            self._verdict = named_error({"error": error})
+
+    def _content(self, step: GrowingStep, content: object) -> None:
+        """Takes a content, or a piece of one, of a step that is shown as text."""
+        type_ = content.get("type") if isinstance(content, dict) else None
+        text = object_of(content).get("text")
+        if type_ == "text" and isinstance(text, str):
+            if text:
+                step.text(text)
+            self._show(step, text)
+            self.part.sink = step.text
+            if (annotations := object_of(content).get("annotations")) is not None:
+                self._annotations(step, annotations)
+        elif isinstance(content, dict) and (kept := self.to_keep(content)) is not None and self.charge(content):
+            self.leave()
+            step.whole(kept)
+            self.out.append(ProviderItem(str(type_), {"index": step.number, "content": kept}))
+
+    def _contents(self, step: GrowingStep, delta: dict[str, Any]) -> None:
+        if BEGINS[delta["type"]] == step.kind:
+            self._content(step, delta.get("content") if step.kind == "thought" else delta)
         else:
-            self._end_call(step, cut=True)
+            self.emit_unknown(delta, "delta")
+
+    def _annotated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
+        self._annotations(step, delta.get("annotations"))
+
+    def _annotations(self, step: GrowingStep, annotations: object) -> None:
+        if isinstance(annotations, list) and annotations and self.charge(annotations):
+            step.annotate(annotations)
+            self.emit_unknown({"annotations": annotations}, "delta")
+
+    def _show(self, step: GrowingStep, text: str) -> None:
+        """Shows a piece of a step, be it empty, which shows the step itself."""
+        if self._current is not step:
+            self.leave()
+            self._current = step
+        if step.kind == "thought":
+            self.emit_reasoning(text)
+        else:
+            self.emit_text(text)
+
+    @override
+    def leave(self) -> None:
+        self._closed_since += self._is_resumable and self._open is not None
+        self.end_part()
+        self._current = None
 
     # -- deltas --
 
@@ -381,108 +429,137 @@ class InteractionsDecoder(StepTexts):
         type_ = read_text(object_of(delta).get("type"))
         if not isinstance(delta, dict) or type_ is None:
             self.emit_unknown(payload)
-            return
-        step = self._by_index.get(index)
-        if type_ == "arguments_delta" and delta.get("arguments") and not (step is not None and step.is_open_call):
-            self.lose_arguments(index if index != key_of(None) else None)
-        if step is None and (type_begun := BEGINS.get(type_, type_ if type_ in WHOLE else None)) is not None:
-            self.warn("step_without_start")
-            step = self._begin({"type": type_begun}, index, ("delta",))
-        if step is None or (step.stopped and type_ in BEGINS):
-            self.warn("delta_after_stop" if step is not None else "unknown_delta", type_[: self.limits.max_name_bytes])
+        elif type_ == "arguments_delta":
+            self._arguments(index, delta)
+            self.emit_unread(delta, DELTA_FIELDS[type_], "delta")
+        else:
+            self._delta(index, type_, delta)
+
+    def _delta(self, index: object, type_: str, delta: dict[str, Any]) -> None:
+        step = self._places.get(index)
+        if step is None and (begun := BEGINS.get(type_, type_ if type_ in WHOLE else None)) is not None:
+            self.warn("delta_without_block")
+            step = self._begin({"type": begun}, index, ("delta",))
+        if step is None or (not step.is_open and type_ in BEGINS):
+            code = "delta_after_stop" if step is not None else "unknown_delta_type"
+            self.warn(code, type_[: self.limits.max_name_bytes])
             self.emit_unknown(delta, "delta")
         elif (handler := _DELTAS.get(type_)) is not None:
             handler(self, step, delta)
             if (fields := DELTA_FIELDS.get(type_)) is not None:
                 self.emit_unread(delta, fields, "delta")
-        elif type_ in WHOLE and type_ == step.type:
+        elif type_ in WHOLE and type_ == step.kind:
             self._repeated(step, delta)
         else:
-            self.warn("unknown_delta", type_[: self.limits.max_name_bytes])
+            self.warn("unknown_delta_type", type_[: self.limits.max_name_bytes])
             self.emit_unknown(delta, "delta")
 
     def _signature(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         if self.charge(signature := delta.get("signature")):
             step.head = {**step.head, "signature": signature}
             if step.is_call_of_ours:
-                self.out.append(signed(step, self._state(step)))
+                self.out.append(ToolCallFragment(step.label, provider_state=self.state_of_call(step)))
 
     def _repeated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         """Takes a call or a result of the server's, which its delta has whole."""
         if not self.charge(delta):
             return
-        step.head = {**step.head, **rest_of(delta, "arguments")}
-        if step.kind is None:
-            step.head = {**step.head, **delta}
-        elif "arguments" in delta:
+        step.head = {**step.head, **(delta if step.role != "call" else rest_of(delta, "arguments"))}
+        if step.role == "call" and "arguments" in delta:
             step.head["arguments"] = delta["arguments"]
-            step.arguments = self.object_text(delta["arguments"], ("delta", "arguments"))
+            step.given = self.object_text(delta["arguments"], ("delta", "arguments"))
 
     # -- calls --
 
-    def _begin_call(self, step: GrowingStep, raw: Mapping[str, Any], path: Path, *, start: bool = True) -> None:
-        """Announces a call, without `start` one of which deltas came before; one that was begun since the checkpoint
-        may be this one, which is made again."""
-        self._has_calls = self._has_calls or step.is_call_of_ours
-        step.early = step.announced and self.lacks_arguments(step.index)
-        if "arguments" in raw and not step.arguments[0]:
-            step.arguments = self.object_text(raw["arguments"], (*path, "arguments"))
-        again = self._void.pop(said_of(raw), None) if read_text(raw.get("id")) else None
+    def _begin_step_of_call(self, step: GrowingStep, raw: Mapping[str, Any], path: Path) -> None:
+        """Announces a call; one that was begun since the checkpoint may be this one, which is made again."""
+        kind = call_kind(step.kind, raw)
+        assert kind is not None, "it is a call"
+        given = self.object_text(raw["arguments"], (*path, "arguments")) if "arguments" in raw else None
+        if given == ("{}", None) and kind == "function":
+            # The placeholder is no proof that a call has no arguments: the end of the response shows whether it was cut
+            # before they came.
+            given = None
+        again = self._void.pop(identity(raw), None) if read_text(raw.get("id")) else None
         if again is not None:
-            step.number, step.call_number, step.again = again.number, again.call_number, True
-            step.early = step.early or again.early
-        else:
-            if start:
-                step.call_number, self._call_count = self._call_count, self._call_count + 1
-            self.out.append(begun(step, raw, self._state(step), start=start))
+            step.number, step.label, step.call_number = again.number, again.label, again.call_number
+            step.given, step.again = given, []
+            return
+        step.call_number, self._call_count = self._call_count, self._call_count + 1
+        self.begin_call(
+            step,
+            raw.get("id"),
+            name_of(raw),
+            kind=kind,
+            given=given,
+            state=self.state_of_call(step),
+            awaits="tool_search_result" if kind == "function" and step.kind == "tool_search_call" else None,
+        )
 
-    def _arguments(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        piece = delta.get("arguments")
-        if step.kind is None or not isinstance(piece, (str, dict)):
+    def _arguments(self, index: object, delta: dict[str, Any]) -> None:
+        piece, step = delta.get("arguments"), self._places.get(index)
+        if not isinstance(piece, (str, dict)) or (step is not None and step.is_open and step.role != "call"):
+            if piece:
+                self.grow_call(None if index == key_of(None) else index, "", "malformed")
             self.emit_unknown(delta, "delta")
         elif isinstance(piece, dict):
-            step.arguments = self.object_text(piece, ("delta", "arguments"))
+            if step is not None and step.is_open:
+                step.given = self.object_text(piece, ("delta", "arguments"))
+            else:
+                self.grow_call(None if index == key_of(None) else index, "", "malformed")
+        elif piece and step is not None and step.is_open and step.again is not None:
+            if self.charge(piece):
+                step.again.append(piece)
         elif piece:
-            step.grows = True
-            if not step.again:
-                self.out.append(grown(step, piece))
-            elif self.charge(piece):
-                step.pieces.append(piece)
+            is_placed = step is not None and step.is_open
+            self.grow_call(None if index == key_of(None) and not is_placed else index, piece)
 
-    def _end_call(self, step: GrowingStep, *, cut: bool) -> None:
-        step.ended = True
-        self.out.append(ended(step, self._state(step), cut=cut or step.early))
+    @override
+    def _end_call(self, place: GrowingBlock, *, cut: bool, implied: bool) -> None:
+        assert isinstance(place, GrowingStep), "each place is a step"
+        place.ended = True
+        if place.again is None:
+            super()._end_call(place, cut=cut, implied=implied)
+            return
+        given, problem = place.given or ("{}", None)
+        whole = "".join(place.again) or given
+        state = self.state_of_call(place)
+        self.out.append(
+            ToolCallFragment(place.label, whole=whole or None, problem=problem, end=True, cut=cut, provider_state=state)
+        )
 
-    def _state(self, step: GrowingStep) -> dict[str, Any]:
+    @override
+    def state_of_call(self, place: GrowingBlock) -> dict[str, Any]:
         """Returns what goes back with a call: the step without its arguments, if those are ours to write."""
-        kept = self.to_keep(rest_of(step.head, "arguments") if step.is_call_of_ours else step.head)
-        return {"index": step.number} | ({"step": kept} if kept is not None else {})
+        assert isinstance(place, GrowingStep), "each place is a step"
+        kept = self.to_keep(rest_of(place.head, "arguments") if place.is_call_of_ours else place.head)
+        return {"index": place.number} | ({"step": kept} if kept is not None else {})
 
     # -- the end --
 
     @override
     def resume_point(self) -> ResumePoint | None:
-        if self._ended or not self._hops.begun or self._checkpoint is not None or self._void:
+        if self._stopped or not self._hops.begun or self._checkpoint is not None or self._void:
             return None  # behind a checkpoint it is resumed by a token, and says again what it said
         hops, usage = self._hops, self._usage_objects[-1] if self._usage_objects else None
-
-        strays = [at for at, step in self._by_index.items() if at in (self._astray or ()) and not step.is_open_call]
-        told = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere, strays)
-        return ResumePoint(response_id=hops.ids[-1], after=self._after, account=tuple(told))
+        lost = self._early - self._places.keys() | self._late
+        entries = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere, lost)
+        return ResumePoint(response_id=hops.ids[-1], after=self._after, account=tuple(entries))
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         for step in self._held:
-            self._end_call(step, cut=True)
-        self.out += [unsaid(step) for step in self._void.values()]
-        self._close_steps()
+            self._end_call(step, cut=True, implied=True)
+        for step in self._void.values():  # not made again behind the checkpoint: no history has it
+            self.out.append(ToolCallFragment(step.label, end=True, cut=True, provider_state={"unsaid": True}))
+        self.close_places(whole=False)
         if self._token is not None:
             self.out.append(ProviderItem("continuation_token", {"continuation_token": self._token}))
         finish = FINISHES.get(self._finish_raw, "other") if self._finish_raw is not None else None
-        return self.normalized(finish, self._has_calls), self._ended
+        return self.normalized(finish, self._has_calls), self._stopped
 
 
-_HANDLERS: dict[str, Callable[[InteractionsDecoder, dict[str, Any]], object]] = {
+InteractionsDecoder.handlers = {
     "interaction.created": InteractionsDecoder._created,
     "interaction.status_update": InteractionsDecoder._status_update,
     "interaction.completed": InteractionsDecoder._completed,
@@ -496,99 +573,8 @@ _DELTAS: dict[str, Callable[[InteractionsDecoder, GrowingStep, dict[str, Any]], 
     "text_annotation_delta": InteractionsDecoder._annotated,
     "thought_summary": InteractionsDecoder._contents,
     "thought_signature": InteractionsDecoder._signature,
-    "arguments_delta": InteractionsDecoder._arguments,
     **dict.fromkeys(MEDIA, InteractionsDecoder._contents),
 }
-
-
-# -- a step that grows -----------------------------------------------------------------------------------------------
-
-# The steps of an interaction while they come: what the API said of one so far, and the step as it goes back.
-#
-# A step begins with all that is known of it, is continued by deltas of several types, and is over at its stop. Texts
-# of one kind that follow one another are one content; a picture or a sound between them begins another.
-
-CONTENTS: dict[str, str] = {"model_output": "content", "thought": "summary"}
-"""Steps that are told as text, and the field with their contents."""
-
-
-@dataclass(slots=True)
-class GrowingStep:
-    """One step, from its start to its stop."""
-
-    number: int
-    """Its place among the steps of the turn, and the label of its call; no other step has it."""
-    type: str
-    index: object
-    """The same as the wire has it, which counts anew in each hop."""
-    head: dict[str, Any]
-    """As it was announced, and what deltas that repeat it whole have said since; without its contents."""
-    kind: CallKind | None = None
-    """Who runs the call that it is; None if it is none."""
-    contents: list[dict[str, Any]] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    """The pieces of the text that is growing, which is the last of the contents."""
-    stopped: bool = False
-    cut: bool = False
-    """It never stopped, and its interaction is over."""
-    # of a call
-    call_number: int = 0
-    """Its place among the calls of the turn."""
-    ended: bool = False
-    """It was said to be whole, or cut."""
-    arguments: tuple[str, str | None] = ("", None)
-    """The arguments that came whole, as text, and what is wrong with them."""
-    grows: bool = False
-    """Some came in pieces: these count, and what was announced was a placeholder."""
-    announced: bool = True
-    """Its start came; else it began with a delta, and has neither an id nor a name."""
-    early: bool = False
-    """Pieces of its arguments may have come before its start, so that it is cut."""
-    again: bool = False
-    """It is made again, so that its pieces are told at its end."""
-    pieces: list[str] = field(default_factory=list)
-    """The pieces of arguments that are made again."""
-
-    @property
-    def is_open_call(self) -> bool:
-        """True for a call that has not stopped."""
-        return self.kind is not None and not self.stopped
-
-    @property
-    def is_call_of_ours(self) -> bool:
-        """True for a call that we run."""
-        return self.kind == "function"
-
-    def text(self, piece: str) -> None:
-        """Takes a piece of text."""
-        if not self.texts:
-            self.contents.append({"type": "text"})
-        self.texts.append(piece)
-
-    def whole(self, content: dict[str, Any]) -> None:
-        """Takes a content that comes whole."""
-        self.settle()
-        self.contents.append(content)
-
-    def annotate(self, annotations: list[Any]) -> None:
-        """Takes citations of the text that is growing, or of the one that grew last."""
-        last: dict[str, Any] | None = next((one for one in reversed(self.contents) if one.get("type") == "text"), None)
-        if last is None:
-            last = {"type": "text", "text": ""}
-            self.contents.append(last)
-        last.setdefault("annotations", []).extend(annotations)
-
-    def settle(self) -> None:
-        """Ends the text that is growing."""
-        if self.texts:
-            self.contents[-1] = {"type": "text", "text": "".join(self.texts), **rest_of(self.contents[-1], "type")}
-            self.texts = []
-
-    def as_sent(self) -> dict[str, Any]:
-        """Returns the step as it goes back, with the contents that came so far."""
-        self.settle()
-        place = CONTENTS.get(self.type)
-        return self.head if place is None or not self.contents else {**self.head, place: list(self.contents)}
 
 
 def object_of(value: object) -> Mapping[str, Any]:
@@ -601,74 +587,9 @@ def key_of(index: object) -> object:
     return index if isinstance(index, int) else str(index)
 
 
-def head_of(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a step without its contents, which are collected."""
-    return rest_of(raw, CONTENTS.get(str(raw.get("type")), ""))
-
-
-def contents_of(raw: Mapping[str, Any]) -> list[Any]:
-    """Returns the contents in a step that is told as text; none if it has none, or is of another type."""
-    found = raw.get(CONTENTS.get(str(raw.get("type")), ""))
-    return found if isinstance(found, list) else []
-
-
-# -- steps that are calls --------------------------------------------------------------------------------------------
-
-# Steps that are calls, as fragments for the accumulate stage.
-
-Path: TypeAlias = "tuple[str | int, ...]"
-
-
-def said_of(raw: Mapping[str, Any]) -> tuple[str, str]:
+def identity(raw: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the id and the name of a call."""
     return str(raw.get("id")), str(raw.get("name"))
-
-
-def name_of(raw: Mapping[str, Any]) -> str | None:
-    """Returns the name of the tool that a call is for: its type, where it has no other."""
-    type_ = read_text(raw.get("type"))
-    return read_text(raw.get("name")) or (type_ if type_ in SERVER_STEPS else None)
-
-
-def begun(
-    step: GrowingStep, raw: Mapping[str, Any], state: Mapping[str, Any], *, start: bool = True
-) -> ToolCallFragment:
-    """Returns the beginning of a call; without `start`, of one whose arguments have begun."""
-    return _fragment(step, id=read_text(raw.get("id")), name=name_of(raw), start=start, provider_state=state)
-
-
-def grown(step: GrowingStep, text: str) -> ToolCallFragment:
-    """Returns more of the arguments."""
-    return _fragment(step, arguments=text)
-
-
-def signed(step: GrowingStep, state: Mapping[str, Any]) -> ToolCallFragment:
-    """Returns more of what goes back with the call."""
-    return _fragment(step, provider_state=state)
-
-
-def ended(step: GrowingStep, state: Mapping[str, Any], *, cut: bool) -> ToolCallFragment:
-    """Returns the end of a call.
-
-    The placeholder ``{}`` in its start is no proof that a call has no arguments: the end of the response shows whether
-    it was cut before they came.
-    """
-    text, problem = ("".join(step.pieces), None) if step.grows else step.arguments
-    if step.again:
-        text = text or "{}"
-    elif step.is_call_of_ours and text == "{}":
-        text = ""
-    return _fragment(step, whole=text or None, problem=problem, end=True, cut=cut, provider_state=state)
-
-
-def unsaid(step: GrowingStep) -> ToolCallFragment:
-    """Returns the end of a call that was not made again behind the checkpoint: no history has it."""
-    return _fragment(step, end=True, cut=True, provider_state={"unsaid": True})
-
-
-def _fragment(step: GrowingStep, **said: Any) -> ToolCallFragment:
-    awaits = "tool_search_result" if step.is_call_of_ours and step.type == "tool_search_call" else None
-    return ToolCallFragment(step.number, kind=step.kind or "function", awaits=awaits, **said)
 
 
 # -- interactions of one turn ----------------------------------------------------------------------------------------
@@ -733,12 +654,12 @@ def id_of(payload: Mapping[str, Any]) -> str | None:
 
 # -- the account of a cut turn ---------------------------------------------------------------------------------------
 
-# An interaction that was cut, as events: what its stream had said, each text in one piece.
+# An interaction that was cut, as events: what its stream had brought, each text in one piece.
 #
 # A decoder that is fed these stands where the cut one stood. The arguments of a call that was growing are not here:
 # they are in the turn.
 
-Told: TypeAlias = "tuple[dict[str, Any], int | None]"
+Entry: TypeAlias = "tuple[dict[str, Any], int | None]"
 """An event; and the number of the call whose arguments belong into it."""
 
 
@@ -750,8 +671,8 @@ def account(
     earlier: Mapping[str, int],
     usage: Mapping[str, Any] | None,
     elsewhere: str | None,
-    strays: Iterable[object] = (),
-) -> Iterator[Told]:
+    lost: AbstractSet[object] = frozenset(),
+) -> Iterator[Entry]:
     """Yields the events of a turn.
 
     Args:
@@ -762,7 +683,7 @@ def account(
         earlier: the counts of those before, by their names.
         usage: the counts of the one that was cut.
         elsewhere: the id of another turn, whose events came last.
-        strays: the places of steps that are over, or are no calls, at which arguments came.
+        lost: the indexes at which arguments came that no open call had.
     """
     first, *others = ids
     yield _interaction("created", id=first, model=model, status="in_progress"), None
@@ -770,10 +691,13 @@ def account(
         if others and step.number >= since:
             yield from _next_hop(first, others.pop(), earlier)
         yield from _of_step(step)
+        if step.number >= since and step.key in lost and not (step.role == "call" and step.is_open):
+            lost -= {step.key}
+            yield _piece({"index": step.key}, {}), None
     if others:
         yield from _next_hop(first, others.pop(), earlier)
-    for index in strays:
-        yield _piece({"index": index}, " "), None
+    for index in lost:
+        yield _piece({"index": index}, {}), None
     if usage is not None:
         status = {"interaction_id": ids[-1] or "", "status": "in_progress", "usage": dict(usage)}
         yield {"event_type": "interaction.status_update", **status}, None
@@ -781,7 +705,7 @@ def account(
         yield _interaction("created", id=elsewhere, status="in_progress"), None
 
 
-def _next_hop(first: str | None, id_: str | None, earlier: Mapping[str, int]) -> Iterator[Told]:
+def _next_hop(first: str | None, id_: str | None, earlier: Mapping[str, int]) -> Iterator[Entry]:
     yield _interaction("completed", id=first, status="requires_continuation", usage=dict(earlier)), None
     yield _interaction("created", id=id_, status="in_progress"), None
 
@@ -790,28 +714,26 @@ def _interaction(event: str, **interaction: Any) -> dict[str, Any]:
     return {"event_type": f"interaction.{event}", "interaction": interaction}
 
 
-def _of_step(step: GrowingStep) -> Iterator[Told]:
-    place = {"index": step.index}
-    arguments = list(_arguments(step, place))
-    begun = step.announced and not step.early
-    if not begun:  # a decoder that is fed this has to find them before the start, too
-        yield from arguments or [(_piece(place, " " if step.early else ""), None)]
-    if step.announced:
-        yield {"event_type": "step.start", **place, "step": dict(step.as_sent())}, None
-    if begun:
+def _of_step(step: GrowingStep) -> Iterator[Entry]:
+    place = {"index": step.key}
+    arguments = list(_arguments(step, place)) if step.role == "call" else []
+    if step.early:  # a decoder that is fed this has to find some of them before the start, too
         yield from arguments
-    if step.stopped and not step.cut:
+    yield {"event_type": "step.start", **place, "step": dict(step.as_sent())}, None
+    if not step.early:
+        yield from arguments
+    if not step.is_open and not step.cut:
         yield {"event_type": "step.stop", **place}, None
 
 
-def _arguments(step: GrowingStep, place: Mapping[str, Any]) -> Iterator[Told]:
-    text, _ = step.arguments
-    if step.grows:
+def _arguments(step: GrowingStep, place: Mapping[str, Any]) -> Iterator[Entry]:
+    if step.is_grown or step.early:
         yield _piece(place), step.call_number
-    elif step.is_call_of_ours and text not in ("", "{}"):
-        yield _piece(place, text), None
+    elif step.is_call_of_ours and step.given is not None:
+        yield _piece(place, step.given[0]), None
 
 
-def _piece(place: Mapping[str, Any], *text: str) -> dict[str, Any]:
-    arguments = {"arguments": text[0]} if text else {}
-    return {"event_type": "step.delta", **place, "delta": {"type": "arguments_delta", **arguments}}
+def _piece(place: Mapping[str, Any], *arguments: object) -> dict[str, Any]:
+    """Returns an event with a piece of arguments; one that is an object is read by nobody without an open call."""
+    piece = {"arguments": arguments[0]} if arguments else {}
+    return {"event_type": "step.delta", **place, "delta": {"type": "arguments_delta", **piece}}

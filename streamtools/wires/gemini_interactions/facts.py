@@ -12,11 +12,13 @@ from ..call_format import CallFormat, ResultFormat
 from ..fields import ERROR_PAYLOAD, KnownFields
 from ..gemini.facts import NAMES, NAMES_IN_HISTORY
 from ..history_rules import HistoryRules
+from ..reading import read_text
 from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
 from ..usage import UsageMap, total
 
 __all__ = [
     "BEGINS",
+    "CONTENTS",
     "CALLS",
     "DELTA_FIELDS",
     "ERROR_EVENT",
@@ -38,6 +40,8 @@ __all__ = [
     "USAGE",
     "WHOLE",
     "call_kind",
+    "contents_of",
+    "name_of",
 ]
 
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
@@ -158,6 +162,9 @@ BEGINS: dict[str, str] = {
 }
 """The deltas of steps that come in pieces, and the type of step that one begins where none was announced."""
 
+CONTENTS: dict[str, str] = {"model_output": "content", "thought": "summary"}
+"""Steps that are shown as text, and the field with their contents."""
+
 EVENT_FIELDS = frozenset({
     "event_type", "event_id", "index", "step", "delta", "usage", "step_usage", "metadata", "interaction",
     "interaction_id", "status", "continuation_token",
@@ -200,3 +207,15 @@ def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
     if type_ not in SERVER_STEPS:
         return None
     return "function" if type_ == "tool_search_call" and raw.get("execution") == "client" else "server"
+
+
+def name_of(raw: Mapping[str, Any]) -> str | None:
+    """Returns the name of the tool that a call is for: its type, where it has no other."""
+    type_ = read_text(raw.get("type"))
+    return read_text(raw.get("name")) or (type_ if type_ in SERVER_STEPS else None)
+
+
+def contents_of(raw: Mapping[str, Any]) -> list[Any]:
+    """Returns the contents in a step that is shown as text; none if it has none, or is of another type."""
+    found = raw.get(CONTENTS.get(str(raw.get("type")), ""))
+    return found if isinstance(found, list) else []

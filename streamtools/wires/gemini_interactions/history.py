@@ -14,8 +14,7 @@ from ...parts import Part, ToolCall
 from ..answer_builder import AnswerBuilder, CallNames, Flaws, result_as_read
 from ..reading import json_text, rest_of
 from ..transcript import Answer, CallResult, Entry, Prompt, Returned, text_of, written
-from .decoder import CONTENTS, contents_of, name_of
-from .facts import MEDIA, NAMES_IN_HISTORY, RULES, RUNNING, call_kind
+from .facts import CONTENTS, MEDIA, NAMES_IN_HISTORY, RULES, RUNNING, call_kind, contents_of, name_of
 
 __all__ = ["read", "render", "render_prompt", "whole"]
 

@@ -127,7 +127,7 @@ class LiveDecoder(GeminiDecoder):
             if not isinstance(call, dict) or (self._call is None and not (call.get("name") or call.get("args"))):
                 self.warn("call_without_name")
                 if isinstance(call, dict) and call.get("partialArgs"):
-                    self.lose_arguments(read_text(call.get("id")))
+                    self.out.append(ToolCallFragment(read_text(call.get("id")), disorder="late"))
                 self.emit_unknown(call, "toolCall.functionCalls")
             elif read_text(call.get("id")) in void:
                 self._void(call, path)
@@ -143,7 +143,7 @@ class LiveDecoder(GeminiDecoder):
         self.emit_unread(call, CALL, *path)
         self.warn("call_taken_back")
         self.end_part()
-        self.out.append(ToolCallFragment(self._label(), id_, name, text, start=True, end=True, cut=True))
+        self.out.append(ToolCallFragment(self._label(id_), id_, name, text, start=True, end=True, cut=True))
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:

@@ -87,7 +87,7 @@ class MistralDecoder(OpenAIChatDecoder):
         if not self._holds(self._kept_chunks, chunk, "the message"):
             return
         if kind not in _OPAQUE_CHUNKS:
-            self.warn("unknown_chunk_type", kind[: self.limits.max_name_bytes])
+            self.warn("unknown_block_type", kind[: self.limits.max_name_bytes])
         self._end_head()
         if (kept := self.to_keep(chunk)) is not None:
             self.out.append(ProviderItem(kind, kept))

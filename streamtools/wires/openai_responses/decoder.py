@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...errors import ProviderError
-from ...events import Event, ProviderItem
+from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish, ResumePoint
 from ...text import well_formed
@@ -55,6 +55,7 @@ from .items import (
     message_so_far,
     name_of,
     repeated,
+    said_again,
     texts_of,
     type_of,
 )
@@ -207,6 +208,7 @@ class ResponsesDecoder(ItemTexts):
         self._call_count = 0
         self._response: dict[str, Any] = {}  # as it was created
         self._ended = False
+        self._is_listed = False  # the end has a list of the items
         self._plain_names: list[object] = []  # the type and the fields of an event that has no other
         self._beside_response: dict[str, Any] = {}  # fields of the response that are not read, as they stood last
 
@@ -293,7 +295,7 @@ class ResponsesDecoder(ItemTexts):
 
     def _created(self, payload: dict[str, Any]) -> None:
         if self._started:
-            self.warn("duplicate_created")
+            self.warn("duplicate_message_start")
         self._progress(payload)
 
     def _progress(self, payload: dict[str, Any]) -> None:
@@ -323,6 +325,7 @@ class ResponsesDecoder(ItemTexts):
 
     def _reconcile(self, output: list[Any]) -> None:
         """Takes from the whole list at the end what never streamed, and ends what was not ended."""
+        self._is_listed = bool(output)
         for position, (raw, item) in enumerate(zip(output, self._register.repeated(output), strict=True)):
             if not isinstance(raw, dict):
                 continue
@@ -353,7 +356,9 @@ class ResponsesDecoder(ItemTexts):
             return
         item = self._find(payload, raw)
         if item is not None and item.announced and _same(item, raw):
-            self.warn("duplicate_item_added")
+            self.warn("duplicate_block_start")
+            if item.kind is not None:
+                self.out.append(said_again(item))
             return
         if item is None or item.announced:
             item = self._new_item(type_of(raw), payload.get("output_index"), raw.get("id"))
@@ -367,7 +372,7 @@ class ResponsesDecoder(ItemTexts):
             return
         item = self._find(payload, raw)
         if item is not None and item.done and _same(item, raw):
-            self.warn("duplicate_item_done")
+            self.warn("duplicate_block_stop")
             return
         if item is None or item.done:
             self.warn("item_without_added")
@@ -398,10 +403,10 @@ class ResponsesDecoder(ItemTexts):
         index, id_ = payload.get("output_index"), payload.get("item_id")
         item = self._register.find(type_, index, id_, payload.get("call_id"))
         if item is None:
-            self.warn("item_without_added")
+            self.warn("delta_without_block")
             return self._new_item(type_, index, id_)
         if item.done or item.text_done:
-            self.warn("delta_after_done")
+            self.warn("delta_after_stop")
             return None
         known = item.head.get("id")
         if isinstance(id_, str) and isinstance(known, str) and id_ != known:
@@ -421,7 +426,7 @@ class ResponsesDecoder(ItemTexts):
             self._count_call(item, start=start)
             self.out.append(announced(item, raw, self.to_keep(raw) or {}, start=start))
         elif item.type not in TEXTS and item.type not in OPAQUE:
-            self.warn("unknown_item_type", item.type[: self.limits.max_name_bytes])
+            self.warn("unknown_block_type", item.type[: self.limits.max_name_bytes])
 
     def _complete(self, item: Item, raw: dict[str, Any], path: Path) -> None:
         """Ends the item; `raw`, which stands at `path` in the payload, is all of it."""
@@ -469,11 +474,21 @@ class ResponsesDecoder(ItemTexts):
     # -- calls --
 
     def _arguments_delta(self, payload: dict[str, Any]) -> None:
-        text = payload.get("delta")
-        if not isinstance(text, str):
+        piece, problem = payload.get("delta"), None
+        prefix = payload["type"].removesuffix(".delta")
+        if isinstance(piece, dict) and piece:  # arguments that cannot be read must not be taken for none
+            self.warn("arguments_object")
+            piece, problem = self.object_text(piece, ("delta",))
+        if not isinstance(piece, str):
             self.emit_unknown(payload)
-        elif (item := self._call_of(payload, payload["type"].removesuffix(".delta"))) is not None and text:
-            self.out.append(grown(item, text))
+        elif (item := self._call_of(payload, prefix) or self._ended_call(payload, prefix)) is not None and piece:
+            self.out.append(grown(item, piece, problem))
+
+    def _ended_call(self, payload: dict[str, Any], prefix: str) -> Item | None:
+        """Returns the call that has ended which a delta belongs to."""
+        type_, _ = ARGUMENTS[prefix]
+        index, id_ = payload.get("output_index"), payload.get("item_id")
+        return self._register.find(type_, index, id_, payload.get("call_id"))
 
     def _arguments_done(self, payload: dict[str, Any]) -> None:
         item = self._call_of(payload, payload["type"].removesuffix(".done"))
@@ -509,10 +524,16 @@ class ResponsesDecoder(ItemTexts):
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        whole = self._ended and self.error is None
+        if any(item.is_placeless_call for item in self._register.items):
+            self.out.append(ToolCallFragment(disorder="early"))  # its arguments may be those of any call without any
         for item in self._register.items:
             if item.kind is not None:
                 if not item.ended:
-                    self.out.append(ended(item))
+                    if whole and not (item.done or item.text_done):
+                        self.warn("missing_block_stop", item.type[: self.limits.max_name_bytes])
+                    # A list at the end that leaves the call out contradicts it; many servers' lists are empty.
+                    self.out.append(ended(item, whole=whole and (item.repeated or not self._is_listed)))
             elif not item.done:
                 self._abandon(item)
         self._end_telling()
@@ -524,7 +545,7 @@ class ResponsesDecoder(ItemTexts):
     def _abandon(self, item: Item) -> None:
         """Ends an item that is not over when the response is."""
         if self._ended:
-            self.warn("item_without_done", item.type[: self.limits.max_name_bytes])
+            self.warn("missing_block_stop", item.type[: self.limits.max_name_bytes])
         if item.type not in TEXTS:
             self.emit_unknown(item.head)
             return

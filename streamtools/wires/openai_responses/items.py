@@ -50,6 +50,7 @@ __all__ = [
     "message_so_far",
     "name_of",
     "repeated",
+    "said_again",
     "texts_of",
     "type_of",
 ]
@@ -136,6 +137,11 @@ class Item:
     """Its arguments are whole, as far as the wire says."""
     cut: bool = False
     ended: bool = False
+
+    @property
+    def is_placeless_call(self) -> bool:
+        """True for arguments of which no event has shown where they belong."""
+        return self.kind is not None and not self.announced and self.index is None and self.has_text
 
 
 def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
@@ -339,13 +345,21 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
         caller=caller_of(raw),
         start=start,
         provider_state=state,
+        disorder=None if start else "again",
     )
 
 
-def grown(item: Item, text: str) -> ToolCallFragment:
-    """Returns more of the arguments."""
+def said_again(item: Item) -> ToolCallFragment:
+    """Returns the note that the beginning of a call came once more."""
+    return _fragment(item, disorder="again")
+
+
+def grown(item: Item, text: str, problem: str | None = None) -> ToolCallFragment:
+    """Returns more of the arguments; they are out of order if the item has ended."""
+    if item.done or item.text_done:
+        return _fragment(item, arguments=text, disorder="late")
     item.has_text = True
-    return _fragment(item, arguments=text)
+    return _fragment(item, arguments=text, problem=problem)
 
 
 def repeated(item: Item, raw: Mapping[str, Any], text: str, problem: str | None) -> ToolCallFragment:
@@ -387,10 +401,11 @@ def completed(
     )
 
 
-def ended(item: Item) -> ToolCallFragment:
-    """Returns the end of a call at the end of the response."""
+def ended(item: Item, *, whole: bool) -> ToolCallFragment:
+    """Returns the end of a call at the end of the response; `whole`, if that came as the API promises."""
     item.ended = True
-    return _fragment(item, end=True, cut=item.cut or not (item.done or item.text_done))
+    marked = item.done or item.text_done
+    return _fragment(item, end=True, cut=item.cut or not (marked or whole), disorder=None if marked else "unmarked")
 
 
 def arguments_of(type_: str, raw: Mapping[str, Any], path: Path, object_text: ObjectText) -> tuple[str, str | None]:

@@ -760,7 +760,7 @@ KIMI = [
         "one id twice",
         f"{KIMI_BEGIN}{KIMI_PARIS}{KIMI_PARIS}{KIMI_END}",
         "",
-        (PARIS_0, PARIS._replace(arguments="repeated_call")),
+        (PARIS_0,),
     ),
     Case(
         "odd characters",
