@@ -31,6 +31,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "data_after_done": WarningFacts("loss", "payloads came after the end of the response"),
     "json_array_stream": WarningFacts("note", "the payloads came as one JSON array"),
     "keepalive_data": WarningFacts("note", "an event had no data, or only a comment as its data"),
+    "event_repeated": WarningFacts("note", "an event came again, and was taken once"),
     "unframed_object": WarningFacts("note", "a JSON object stood bare between the events"),
     "lone_surrogate": WarningFacts("guess", "half of a surrogate pair came alone, and is U+FFFD"),
     "nested_too_deep": WarningFacts("loss", "a provider's extra was nested too deep to be given back"),

@@ -89,7 +89,7 @@ class StreamDecoder:
         """The stages."""
         self.done = False
         """True once the terminal marker or an error was seen: nothing that follows changes the turn."""
-        self._plain = PlainPath(() if self._wire is None else self._wire.plain)
+        self._plain = PlainPath(()) if self._wire is None else PlainPath(self._wire.plain, self._wire.cursors)
         self._part: GrowingPart | None = None  # what a piece belongs to; None if it belongs to a call
         self._add_arguments: Callable[[Any], Event | None] = _nothing  # takes a piece of the call's arguments
         self._last_plain: dict[str, Any] | bytes | None = None  # the last payload that was decoded so
@@ -123,6 +123,8 @@ class StreamDecoder:
         except StreamError as error:  # the limits are lower now
             self._deaf = True
             self._fail(error)
+        if self._wire is not None and self._wire.cursors is not None and turn.resume_from is not None:
+            self._wire.cursors.start_after(turn.resume_from.after)
         self.said += turn.warnings
 
     @property
@@ -177,8 +179,9 @@ class StreamDecoder:
                 payload: Any = None
                 delta: Event | None = None
                 text = None
-                if plain.around is not None and type(data) is bytes:
-                    text = plain.around.piece_of(data)
+                around = plain.around
+                if around is not None and type(data) is bytes:
+                    text = around.piece_of(data)
                 if text is None:
                     plain.around = None
                     try:
@@ -186,10 +189,10 @@ class StreamDecoder:
                     except orjson.JSONDecodeError:
                         self._odd_payload(data, out)
                         continue
-                    if payload == plain.template:
+                    if payload == plain.template and (plain.cursors is None or plain.cursors.goes_on(payload)):
                         text = plain.leaf.value
                         if plain.tries:
-                            plain.learn_bytes(data, text)
+                            plain.learn_bytes(data, text, payload)
                 if text is not None:
                     part = self._part
                     if part is None:
@@ -200,6 +203,8 @@ class StreamDecoder:
                             sink(text)
                         delta = kind(text)
                 if delta is None:
+                    if text is not None and plain.cursors is not None:
+                        plain.cursors.take_back()
                     self._payload(orjson.loads(data) if payload is None else payload, data, out)
                     plain = self._plain
                 else:
@@ -344,15 +349,20 @@ class StreamDecoder:
                 return None
         except Exception:  # comparing runs code of the program's own values
             return None
-        text, part = self._plain.leaf.value, self._part
-        if part is None:
-            return self._add_arguments(text)
-        if type(text) is not str or not text or part.size + len(text) > part.max_size:
+        cursors = self._plain.cursors
+        if cursors is not None and not cursors.goes_on(payload):
             return None
-        part.size += len(text)
-        if part.sink is not None:
-            part.sink(text)
-        return part.kind(text)
+        text, part, delta = self._plain.leaf.value, self._part, None
+        if part is None:
+            delta = self._add_arguments(text)
+        elif type(text) is str and text and part.size + len(text) <= part.max_size:
+            part.size += len(text)
+            if part.sink is not None:
+                part.sink(text)
+            delta = part.kind(text)
+        if delta is None and cursors is not None:
+            cursors.take_back()
+        return delta
 
     def _grow(self, size: int) -> None:
         """Counts a payload of this size."""
@@ -458,7 +468,7 @@ class StreamDecoder:
             return None
         self.record = find(name)
         wire = self._wire = self.record.new_decoder(self._limits)
-        self._plain = PlainPath(wire.plain)
+        self._plain = PlainPath(wire.plain, wire.cursors)
         for early, early_raw in self._untold:
             wire.raw = early_raw
             self._pass_on(wire, wire.feed(early), out)

@@ -27,6 +27,7 @@ from ..events import (
 from ..limits import Limits
 from ..parts import Finish, ResumePoint
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
+from .cursors import EventCursors
 from .fields import ERROR_PAYLOAD, KnownFields, place_of, unread
 from .plain import GrowingPart, PlainDelta
 from .reading import provider_error, read_text, says_something, weight
@@ -51,6 +52,9 @@ class WireDecoder(ABC):
     """The forms of payloads that add nothing but a piece of text, thought or arguments. Such payloads may be decoded
     without `feed`; without any forms, each goes through it."""
 
+    cursor: ClassVar[str] = ""
+    """The field that names each event, and no two alike; empty where events have none."""
+
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.done = False
@@ -71,7 +75,8 @@ class WireDecoder(ABC):
         """The part that grows, for payloads that are decoded without `feed`."""
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
-        self._after: str | int | None = None  # the id or the number of the last event, where the wire can resume
+        self.cursors = EventCursors(self.cursor) if self.cursor else None
+        """Those of its events; None where they have none."""
         self._last_id: str | None = None  # of the response, where the start did not have it
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object

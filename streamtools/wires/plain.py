@@ -34,6 +34,7 @@ import orjson
 
 from ..events import ReasoningDelta, RefusalDelta, TextDelta
 from ..text import deeper_than
+from .cursors import EventCursors, is_number
 from .fields import Path
 from .reading import says_something
 
@@ -44,7 +45,6 @@ _NO_NAMES: frozenset[str] = frozenset()
 _MAX_REST = 64  # payloads that are not looked at after others were in vain
 _TRIES = 8  # to find the bytes around a piece: pieces may be written with escapes, and padding may come later
 _MAX_LEARNED = 4 << 10  # bytes of a payload that is looked at so closely; those of deltas have some 300
-_MAX_DIGITS = 18  # of a number that no parser refuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,16 @@ class PlainPath:
 
     Args:
         deltas: the forms that they may have on the wire.
+        cursors: those of its events, where they have any. A payload that is recognised has one that goes on.
     """
 
     __slots__ = (
-        "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "around", "leaf", "template", "tries",
+        "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "around", "cursors", "leaf",
+        "template", "tries",
     )  # fmt: skip
 
-    def __init__(self, deltas: tuple[PlainDelta, ...]) -> None:
+    def __init__(self, deltas: tuple[PlainDelta, ...], cursors: EventCursors | None = None) -> None:
+        self.cursors = cursors
         self.template: object = None
         """Equals each payload that differs from the last one in its piece alone; None while there is none."""
         self.leaf = _Leaf()
@@ -163,7 +166,7 @@ class PlainPath:
                 break
         return False
 
-    def learn_bytes(self, data: bytes, text: Any) -> None:
+    def learn_bytes(self, data: bytes, text: Any, payload: Mapping[str, Any]) -> None:
         """Looks for the bytes around the piece in the JSON text of a payload that equals the template, and in that of
         the one before."""
         self.tries -= 1
@@ -182,7 +185,11 @@ class PlainPath:
                 example = orjson.loads(around.example(other))
             except orjson.JSONDecodeError:
                 continue
-            if example == self.template and self.leaf.value == other:
+            if (
+                example == self.template
+                and self.leaf.value == other
+                and (self.cursors is None or around.follow(self.cursors, data, payload.get(self.cursors.field)))
+            ):
                 self.around = around
                 return
 
@@ -235,6 +242,30 @@ class _Gap(NamedTuple):
     """Returns whether these bytes may stand there."""
     example: bytes
     """Bytes that may, other than those from which the place was learned."""
+    goes_on: Callable[[bytes], bool] | None = None
+    """Takes these bytes as the cursor of an event, if they are; returns whether they may be, and the event is new."""
+
+    def cursor(
+        self, cursors: EventCursors, cursor: int | str, before: bytes, found: bytes, after: bytes
+    ) -> Callable[[bytes], bool] | None:
+        """Returns what takes the bytes in the gap as a cursor; None if the cursor does not stand there.
+
+        Args:
+            cursors: take it.
+            cursor: the one of a payload.
+            before: the bytes before the gap.
+            found: those in the gap of this payload.
+            after: those after it.
+        """
+        before, _, prefix = before.rpartition(b'"') if isinstance(cursor, str) else (before, b"", b"")
+        if not before.rstrip(b" ").removesuffix(b":").rstrip(b" ").endswith(b'"%b"' % cursors.field.encode()):
+            return None
+        if isinstance(cursor, int):
+            return cursors.digits_go_on if found == b"%d" % cursor else None
+        fits, suffix, text_goes_on = self.fits, after.partition(b'"')[0], cursors.text_goes_on
+        if b"\\" in prefix + suffix or prefix + found + suffix != cursor.encode("utf-8", "surrogatepass"):
+            return None
+        return lambda found: fits(found) and text_goes_on(prefix + found + suffix)
 
 
 class Around:
@@ -249,7 +280,7 @@ class Around:
         tail: the last ones, from the gap or the piece on.
     """
 
-    __slots__ = ("_size", "head", "left", "left_inner", "right", "right_inner", "tail")
+    __slots__ = ("_has_gaps", "_size", "head", "left", "left_inner", "right", "right_inner", "tail")
 
     def __init__(
         self, head: bytes, left: _Gap | None, left_inner: bytes, right_inner: bytes, right: _Gap | None, tail: bytes
@@ -257,26 +288,57 @@ class Around:
         self.head, self.left, self.left_inner = head, left, left_inner
         self.right_inner, self.right, self.tail = right_inner, right, tail
         self._size = len(head) + len(tail)
+        self._has_gaps = left is not None or right is not None
+
+    def follow(self, cursors: EventCursors, data: bytes, cursor: object) -> bool:
+        """Recognises from now on only payloads whose cursor goes on. Returns False if it is not found in `data`, where
+        it has this value."""
+        if cursors.is_useless or (type(cursor) is not int and type(cursor) is not str):
+            return True
+        inner = data.removeprefix(self.head).removesuffix(self.tail)
+        if self.left is not None:
+            found = inner.partition(self.left_inner)[0]
+            if goes_on := self.left.cursor(cursors, cursor, self.head, found, self.left_inner):
+                self.left = self.left._replace(goes_on=goes_on)
+                return True
+        if self.right is not None:
+            found = inner.rpartition(self.right_inner)[2]
+            if goes_on := self.right.cursor(cursors, cursor, self.right_inner, found, self.tail):
+                self.right = self.right._replace(goes_on=goes_on)
+                return True
+        return False
 
     def piece_of(self, data: bytes) -> Any:
         """Returns the piece of a payload that has these bytes around it; None if it has others."""
         written = data.removeprefix(self.head).removesuffix(self.tail)  # half the price of asking for them first
         if len(data) - len(written) != self._size:
             return None
-        if self.left is not None:
+        if not self._has_gaps:
+            try:
+                piece = orjson.loads(written)
+            except orjson.JSONDecodeError:  # none, or more than one; or broken, as the long way will find
+                return None
+            return piece if type(piece) is str else None  # what is no text goes the long way
+        goes_on, cursor = None, b""
+        if (left := self.left) is not None:
             found, _, written = written.partition(self.left_inner)
-            if not self.left.fits(found):
+            if left.goes_on is not None:
+                goes_on, cursor = left.goes_on, found
+            elif not left.fits(found):
                 return None
-        if self.right is not None:
+        if (right := self.right) is not None:
             written, _, found = written.rpartition(self.right_inner)
-            if not self.right.fits(found):
+            if right.goes_on is not None:
+                goes_on, cursor = right.goes_on, found
+            elif not right.fits(found):
                 return None
-        if written[:1] != b'"':  # no text; and what is nested so deep that only the piece can be parsed is not JSON
-            return None
         try:
-            return orjson.loads(written)
-        except orjson.JSONDecodeError:  # none, or more than one; or broken, as the long way will find
+            piece = orjson.loads(written)
+        except orjson.JSONDecodeError:
             return None
+        if type(piece) is not str or (goes_on is not None and not goes_on(cursor)):
+            return None
+        return piece
 
     def example(self, piece: str) -> bytes:
         """Returns a payload with this piece, and with other bytes in the gaps than those that were seen."""
@@ -327,8 +389,8 @@ def _gap(one: bytes, other: bytes) -> tuple[bytes, _Gap | None, bytes] | None:
     found = [text[len(before) : len(text) - len(after)] for text in (one, other)]
     if kind == b" ":
         return before, _Gap(_is_blank, b" ".join(found)), after
-    if all(map(_is_number, found)):
-        return before, _Gap(_is_number, b"".join(found)), after
+    if all(map(is_number, found)):
+        return before, _Gap(is_number, b"".join(found)), after
     return before, _Gap(bytes.isalnum, b"".join((*found, b"Zz"))), after  # a word with such an end is inside a text
 
 
@@ -345,11 +407,6 @@ def _shared(one: bytes, other: bytes) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _is_number(written: bytes) -> bool:
-    """Returns whether these bytes are digits without a leading zero, so that they may stand where a number stood."""
-    return written.isdigit() and written[:1] != b"0" and len(written) <= _MAX_DIGITS
 
 
 def _is_blank(written: bytes) -> bool:

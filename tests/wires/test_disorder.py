@@ -325,3 +325,106 @@ def test_what_a_wire_without_ends_can_express_has_the_verdict_of_one_with_ends()
         if chat != anthropic:
             problems.append(f"{number} {names}: {chat} but {anthropic}")
     assert not problems, f"{len(problems)} of {STREAMS}:\n" + "\n".join(problems[:20])
+
+
+# -- events that come twice, by their cursor -------------------------------------------------------------------------
+
+WORDS = [f"word {number} " for number in range(40)]
+
+
+def message(index: int, *content: Payload) -> Payload:
+    return {"type": "message", "id": f"msg_{index}", "role": "assistant", "content": list(content)}
+
+
+def with_text(wire: str) -> list[Payload]:
+    """A text in many pieces, a call in many, and a text again."""
+    arguments = [Said("piece", 1, "call_1", piece) for piece in ('{"audience": "', *WORDS, '"}')]
+    call = [Said("begin", 1, "call_1"), *arguments, Said("end", 1, "call_1", "".join(each.text for each in arguments))]
+    if wire == INTERACTIONS:
+        texts = [
+            [
+                {"event_type": "step.start", "index": index, "step": {"type": "model_output"}},
+                *(
+                    {"event_type": "step.delta", "index": index, "delta": {"type": "text", "text": word}}
+                    for word in WORDS
+                ),
+                {"event_type": "step.stop", "index": index},
+            ]
+            for index in (0, 2)
+        ]
+    else:
+        texts = [
+            [
+                {"type": "response.output_item.added", "output_index": index, "item": message(index)},
+                *(
+                    {
+                        "type": "response.output_text.delta",
+                        "output_index": index,
+                        "item_id": f"msg_{index}",
+                        "content_index": 0,
+                        "delta": word,
+                    }
+                    for word in WORDS
+                ),
+                {
+                    "type": "response.output_item.done",
+                    "output_index": index,
+                    "item": message(index, {"type": "output_text", "text": "".join(WORDS), "annotations": []}),
+                },
+            ]
+            for index in (0, 2)
+        ]
+    said = WIRES[wire]
+    return [*said.head, *texts[0], *said.payloads(call)[len(said.head) : -len(said.tail)], *texts[1], *said.tail]
+
+
+CURSORS: dict[str, dict[str, Callable[[int], Any]]] = {
+    RESPONSES: {"sequence_number": lambda number: number},
+    REALTIME: {"event_id": lambda number: f"event_{number:x}Zz"},
+    INTERACTIONS: {"event_id": lambda number: f"ev-{number * 7919 % 1009}=="},
+}
+
+
+def as_sent(payloads: list[Payload], form: str) -> Any:
+    if form == "parsed":
+        return payloads
+    separators = (",", ":") if form == "compact" else None
+    return b"".join(b"data: %s\n\n" % json.dumps(each, separators=separators).encode() for each in payloads)
+
+
+@pytest.mark.parametrize("form", ["parsed", "compact", "spaced"])
+@pytest.mark.parametrize("wire", CURSORS)
+def test_events_that_come_twice_are_taken_once(wire: str, form: str) -> None:
+    dice = random.Random(SEED)
+    ((field, cursor_of),) = CURSORS[wire].items()
+    payloads = [{**payload, field: cursor_of(number)} for number, payload in enumerate(with_text(wire))]
+    valid_turn = parse(as_sent(payloads, form), wire=wire, tools=["send"])
+    assert valid_turn.text == "".join(WORDS * 2)
+    assert not valid_turn.warnings
+    for _ in range(STREAMS // 10):
+        begin = dice.randrange(1, len(payloads) - 2)
+        end = min(len(payloads) - 1, begin + dice.choice((1, 1, 2, 3, 10, 30)))
+        again = [*payloads[:end], *payloads[begin:end], *payloads[end:]]
+        turn = parse(as_sent(again, form), wire=wire, tools=["send"])
+        assert turn.parts == valid_turn.parts, (begin, end)
+        assert [warning.code for warning in turn.warnings] == ["event_repeated"]
+
+
+@pytest.mark.parametrize("form", ["parsed", "compact", "spaced"])
+@pytest.mark.parametrize("wire", CURSORS)
+def test_cursors_that_name_no_event_lose_nothing(wire: str, form: str) -> None:
+    ((field, cursor_of),) = CURSORS[wire].items()
+    payloads = with_text(wire)
+    for number_of in (lambda at: 0, lambda at: at // 50 + 1, lambda at: -at):
+        sent = [{**payload, field: cursor_of(number_of(at))} for at, payload in enumerate(payloads)]
+        turn = parse(as_sent(sent, form), wire=wire, tools=["send"])
+        assert turn.text == "".join(WORDS * 2)
+        assert [call.arguments for call in turn.calls] == [{"audience": "".join(WORDS)}]
+
+
+def test_an_event_that_was_overtaken_is_no_event_that_came_before() -> None:
+    payloads = [{**payload, "sequence_number": at} for at, payload in enumerate(with_text(RESPONSES))]
+    for late_one in range(2, 30):
+        sent = [*payloads[:late_one], *payloads[late_one + 1 : 35], payloads[late_one], *payloads[35:]]
+        turn = parse(as_sent(sent, "compact"), wire=RESPONSES, tools=["send"])
+        assert sorted(turn.text.split("word")) == sorted("".join(WORDS * 2).split("word"))

@@ -374,7 +374,7 @@ def unparsed(data: list[tuple[bytes, str]]) -> int:
         elif (payload := json.loads(one)) == path.template:
             path.around = None
             if path.tries:
-                path.learn_bytes(one, piece)
+                path.learn_bytes(one, piece, payload)
         else:
             path.learn(payload, piece)
     return known
@@ -385,8 +385,8 @@ def test_nothing_is_learned_from_long_payloads_nor_from_many_that_differ() -> No
     long = chunk(json.dumps("a piece"), end=',"obfuscation":"' + "x" * 5000 + '"')
     assert [path.learn(json.loads(long), "a piece") for _ in range(2)] == [False, True]
     tries = path.tries
-    path.learn_bytes(long, "a piece")
-    path.learn_bytes(long, "a piece")
+    path.learn_bytes(long, "a piece", {})
+    path.learn_bytes(long, "a piece", {})
     assert (path.around, path.tries) == (None, tries - 2)
 
 

@@ -106,6 +106,7 @@ class GrowingStep(GrowingBlock):
 class InteractionsDecoder(GrowingDecoder):
     """Decodes one turn: the first interaction of its stream, and those that continue it."""
 
+    cursor = "event_id"
     gives_arguments = True
     plain = tuple(
         PlainDelta(
@@ -141,8 +142,10 @@ class InteractionsDecoder(GrowingDecoder):
         kind = read_text(payload.get("event_type"))
         out = self.out = []
         self._payload, self._exact = payload, None
-        self._after = read_text(payload.get("event_id")) or self._after
         if self._is_anothers(payload):
+            return out
+        if self.cursors is not None and self.cursors.comes_again(payload):
+            self.warn("event_repeated")
             return out
         handler = self.handlers.get(kind) if kind is not None else None
         if handler is not None:
@@ -156,10 +159,6 @@ class InteractionsDecoder(GrowingDecoder):
             self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
         return out
-
-    @override
-    def after_plain(self, payload: dict[str, Any]) -> None:
-        self._after = read_text(payload.get("event_id")) or self._after
 
     @override
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
@@ -544,7 +543,9 @@ class InteractionsDecoder(GrowingDecoder):
         hops, usage = self._hops, self._usage_objects[-1] if self._usage_objects else None
         lost = self._early - self._places.keys() | self._late
         entries = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere, lost)
-        return ResumePoint(response_id=hops.ids[-1], after=self._after, account=tuple(entries))
+        return ResumePoint(
+            response_id=hops.ids[-1], after=self.cursors.last if self.cursors else None, account=tuple(entries)
+        )
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:

@@ -29,6 +29,7 @@ class RealtimeDecoder(ResponsesDecoder):
 
     event_fields = EVENT_FIELDS
     later_fields = LATER
+    cursor = "event_id"
     may_end_calls = False
 
     def __init__(self, limits: Limits) -> None:

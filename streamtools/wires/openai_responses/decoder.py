@@ -19,7 +19,7 @@ from ...text import well_formed
 from ..decoder import WireDecoder
 from ..fields import KnownFields, place_of, unread
 from ..plain import PlainDelta
-from ..reading import malformed, named_error, provider_error, read_count
+from ..reading import malformed, named_error, provider_error
 from .facts import (
     ARGUMENTS,
     ENVELOPE,
@@ -199,6 +199,7 @@ class ResponsesDecoder(ItemTexts):
     """The fields of each type of event."""
     later_fields: ClassVar[KnownFields] = LATER
     """Those of events whose content comes again."""
+    cursor = "sequence_number"
     may_end_calls = True
     """Whether a call ends with its item."""
 
@@ -216,8 +217,10 @@ class ResponsesDecoder(ItemTexts):
         """Takes one stream event."""
         kind = payload.get("type")
         out = self.out = []
-        self._note_number(payload)
         if self._is_anothers(payload):
+            return out
+        if self.cursors is not None and self.cursors.comes_again(payload):
+            self.warn("event_repeated")
             return out
         self._payload, self._exact = payload, None
         handler = self.handlers.get(kind) if isinstance(kind, str) else None
@@ -234,15 +237,6 @@ class ResponsesDecoder(ItemTexts):
             self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
         return out
-
-    @override
-    def after_plain(self, payload: dict[str, Any]) -> None:
-        self._note_number(payload)
-
-    def _note_number(self, payload: Mapping[str, Any]) -> None:
-        """Keeps the number of the last event, after which the response can be resumed."""
-        if (number := read_count(payload.get("sequence_number"))) is not None:
-            self._after = number
 
     def terminate(self) -> list[Event]:
         """Takes ``[DONE]``, which some gateways add (OpenRouter). It proves nothing, but nothing follows it."""
@@ -520,7 +514,9 @@ class ResponsesDecoder(ItemTexts):
         from .items import account  # only of a stream that was cut
 
         told = account(self._response, followed.lane, self._register.items, followed.elsewhere)
-        return ResumePoint(response_id=followed.id, after=self._after, account=tuple(told))
+        return ResumePoint(
+            response_id=followed.id, after=self.cursors.last if self.cursors else None, account=tuple(told)
+        )
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
