@@ -13,7 +13,7 @@ from typing import Any
 
 from streamtools import Observation, TextDelta, pipeline, tool
 from streamtools.content import Text
-from streamtools.events import Event, ToolCallFragment
+from streamtools.events import Event
 from streamtools.parts import Finish
 from streamtools.schema.dialects import PLAIN
 from streamtools.schema.names import NameRule
@@ -39,12 +39,11 @@ class ExampleDecoder(WireDecoder):
             self.emit_start(payload.get("model"), payload.get("response"))
         match payload.get("line"):
             case "say":
-                self.emit_text(str(payload.get("text", "")))
+                self.emit_text(payload.get("text"))
             case "call":
                 self.end_part()
-                arguments, problem = self.object_text(payload.get("args"), ("args",))
-                call_id, name = payload.get("id"), payload.get("skill")
-                self.out.append(ToolCallFragment(None, call_id, name, arguments, start=True, end=True, problem=problem))
+                call_id, name, arguments = payload.get("id"), payload.get("skill"), payload.get("args")
+                self.emit_call(None, call_id, name, arguments, path=("args",), start=True, end=True)
             case "end":
                 self.finish_word = str(payload.get("why"))
                 self.read_usage(payload.get("used"))

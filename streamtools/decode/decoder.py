@@ -7,6 +7,8 @@ that came over the wire: an error ends the stream, and its `StreamEnd` carries i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -30,6 +32,7 @@ from ..text import excerpt
 from ..tools import AnyTools, Toolset
 from ..turn import Turn
 from ..wires import Wire, WireDecoder, detect, find
+from ..wires.decoder import NOT_STARTED
 from ..wires.fields import beside_error
 from ..wires.plain import GrowingPart, PlainPath
 from ..wires.reading import malformed, named_error, provider_error
@@ -256,13 +259,19 @@ class StreamDecoder:
             elif self._wire is None:
                 self._error = unknown_wire(self._untold, self._limits)
             elif self._looks_like is not None and not self._wire.started and self._wire.error is None:
-                self._error = WrongWire(self._wire.name, looks_like=self._looks_like)
+                name = self._wire.name
+                is_own = self._looks_like == name
+                self._error = malformed(NOT_STARTED) if is_own else WrongWire(name, looks_like=self._looks_like)
         if self._wire is not None and self._seen:
             if self._last_plain is not None:
                 self._leave_plain(self._wire)
             answer = self._is_answer
             framed = self._body.began and not answer
-            last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned, is_answer=answer)
+            try:
+                last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned, is_answer=answer)
+            except Exception as found:
+                self._wire.fail(_broken(found, self._wire.name))
+                last = [*self._wire.out, StreamEnd(finish="error", error=self._wire.error)]
         else:
             in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
@@ -304,7 +313,7 @@ class StreamDecoder:
             self._see()
             if self._wire is not None and not self.done:
                 self._leave_plain(self._wire)
-                self._pass_on(self._wire, self._wire.terminate(), out)
+                self._pass_on(self._wire, _asked(self._wire, self._wire.terminate), out)
         elif not data or data.startswith(b":"):
             self._see()
             if not self.done:
@@ -403,7 +412,11 @@ class StreamDecoder:
         wire.raw = raw
         if self._loose and not wire.loose:
             wire.be_loose()
-        events = wire.feed(payload)
+        try:
+            events = wire.feed(payload)
+        except Exception as error:
+            self.chain.feed_all(wire.out, out)
+            raise _broken(error, wire.name) from error
         self.chain.feed_all(events, out)
         self.done = self.done or wire.done
         wire.forget()
@@ -420,7 +433,10 @@ class StreamDecoder:
         last, self._last_plain = self._last_plain, None
         self._plain.forget()
         if last is not None:
-            wire.after_plain(orjson.loads(last) if isinstance(last, bytes) else last)
+            try:
+                wire.after_plain(orjson.loads(last) if isinstance(last, bytes) else last)
+            except Exception as error:
+                wire.fail(_broken(error, wire.name))
 
     def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], event: Event) -> bool:
         """Learns how the payloads look that give nothing but events like this one; returns False if it gives another
@@ -452,7 +468,7 @@ class StreamDecoder:
     def _name_for(self, payload: dict[str, Any]) -> str | None:
         """Returns the name of a payload's wire; the given wire is asked first, since it need not be registered."""
         given = self.record
-        return given.name if given is not None and given.recognises(payload) else detect(payload)
+        return given.name if given is not None and given.is_own(payload) else detect(payload)
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
         """Returns the wire, if this payload shows it; until one does, payloads wait."""
@@ -471,7 +487,7 @@ class StreamDecoder:
         self._plain = PlainPath(wire.plain, wire.cursors)
         for early, early_raw in self._untold:
             wire.raw = early_raw
-            self._pass_on(wire, wire.feed(early), out)
+            self._pass_on(wire, _asked(wire, wire.feed, early), out)
         return wire
 
     def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
@@ -523,7 +539,10 @@ class StreamDecoder:
         wire = self._wire
         if self._error is not None or (wire is not None and wire.error is not None):
             return
-        events = wire.after_end(payload) if wire is not None and isinstance(payload, dict) else None
+        try:
+            events = wire.after_end(payload) if wire is not None and isinstance(payload, dict) else None
+        except Exception:  # it changes nothing any more, and is passed on
+            events = None
         if events is None:
             self._warn("data_after_done", out)
         self.chain.feed_all([UnknownPayload(payload)] if events is None and payload else events or (), out)
@@ -532,6 +551,33 @@ class StreamDecoder:
         if code not in self._warned:
             self._warned |= {code}
             out.append(StreamWarning(code))
+
+
+def _asked(wire: WireDecoder, verb: Callable[..., list[Event]], *given: Any) -> list[Event]:
+    """Returns the events of a wire's decoder.
+
+    Raises:
+        StreamError: whatever the decoder raises.
+    """
+    try:
+        return verb(*given)
+    except Exception as error:
+        raise _broken(error, wire.name) from error
+
+
+def _broken(error: Exception, wire: str) -> StreamError:
+    """Returns the error of a stream whose wire's decoder raised this. What it says may hold values of the peer's, and
+    is only among the causes."""
+    if isinstance(error, StreamError):
+        return error
+    at = extract_tb(error.__traceback__)[-1]
+    broken = malformed(
+        str(error)
+        if isinstance(error, LocalProtocolError)
+        else f"the decoder of {wire} raised {type(error).__name__} (in {at.name}, {Path(at.filename).name}:{at.lineno})"
+    )
+    broken.__cause__ = error
+    return broken
 
 
 def _nothing(text: Any) -> None:

@@ -69,7 +69,7 @@ class Messages:
         self.wire = wire
         self.plain: list[Any] = [plain_of(message, wire.rules) for message in given]
         """The messages as dicts; a message that cannot be one stays as it is, and is read as nothing."""
-        self.entries: list[Entry] = wire.read(self.plain)
+        self.entries: list[Entry] = wire.entries(self.plain)
         self.members: dict[tuple[int, int], list[Entry]] = {}
         """All entries that were read from the same messages, in order."""
         for entry in self.entries:
@@ -101,7 +101,7 @@ def refuse_another_wires(read: Messages) -> None:
     if not read.plain or any(not is_empty(entry) for entry in read.entries):
         return
     for other in known():
-        if other.name != read.wire.name and any(_has_content(entry) for entry in other.read(read.plain)):
+        if other.name != read.wire.name and any(_has_content(entry) for entry in other.entries(read.plain)):
             raise ExportError(f"none of these is a message of {read.wire.name}; they look like those of {other.name}")
 
 

@@ -534,7 +534,7 @@ class Draft:
         # A block is a result if the wire reads it as one, so blocks of unknown kinds stay where they are.
         number = 0
         for block in plain[list_field]:
-            entries = self._read.wire.read([{**plain, list_field: [block]}])
+            entries = self._read.wire.entries([{**plain, list_field: [block]}])
             if any(isinstance(entry, Returned) and entry.results for entry in entries):
                 yield block, number
                 number += 1

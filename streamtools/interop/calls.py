@@ -340,7 +340,7 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     (message,) = wire.results.as_messages([dict(without_metadata(result))])
     # The wire's own `read` knows bytes only, so references are covered by bytes that stand for them.
     stand_ins = StandIns(message)
-    entries = wire.read([stand_ins.covered(message)])
+    entries = wire.entries([stand_ins.covered(message)])
     found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
     # A mistake in a registered wire's record: the row and the reader disagree.
     if found is None:

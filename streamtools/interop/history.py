@@ -224,7 +224,7 @@ def from_native_messages(
     covered = [reader.stand_ins.covered(message) for message in messages]
     reader.note_metadata(covered)
     bare = [without_metadata(message) for message in covered]
-    return [each for entry in wire.read(bare) for each in reader.read(entry)]
+    return [each for entry in wire.entries(bare) for each in reader.read(entry)]
 
 
 class _Reader:

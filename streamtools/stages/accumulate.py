@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..content import Caller
@@ -122,6 +123,8 @@ class Accumulate:
         return grow
 
     def _fragment(self, fragment: ToolCallFragment) -> None:
+        if not _is_clean(fragment):
+            fragment = _cleaned(fragment)
         if fragment.disorder in ("early", "late"):
             self._keep_stray(fragment)
             return
@@ -557,6 +560,34 @@ class Accumulate:
             self._out.append(StreamWarning(code))
 
 
+def _is_clean(fragment: ToolCallFragment) -> bool:
+    id_, name, whole, index = fragment.id, fragment.name, fragment.whole, fragment.index
+    return (
+        type(fragment.arguments) is str
+        and (id_ is None or type(id_) is str)
+        and (name is None or type(name) is str)
+        and (whole is None or type(whole) is str)
+        and (index is None or type(index) is int or type(index) is str)
+    )
+
+
+def _cleaned(fragment: ToolCallFragment) -> ToolCallFragment:
+    """Returns a fragment without what is no text in it: a wire of somebody's own may pass on what the peer sent."""
+    id_, name, whole = (
+        value if isinstance(value, str) else None for value in (fragment.id, fragment.name, fragment.whole)
+    )
+    is_text, index = isinstance(fragment.arguments, str), fragment.index
+    return replace(
+        fragment,
+        index=index if index is None or isinstance(index, (int, str)) else str(index),
+        id=id_,
+        name=name,
+        whole=whole,
+        arguments=fragment.arguments if is_text else "",
+        problem=fragment.problem or (None if is_text else "no_text"),
+    )
+
+
 # -- one call while its pieces come ------------------------------------------------------------------------------------
 
 
@@ -635,6 +666,7 @@ def problem_error(problem: str | None, limits: Limits) -> ToolError | None:
         "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
         "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",
         "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
+        "no_text": "a piece of the arguments is no text",
         "bad_path": "a piece of the arguments has no path or value that can be used",
     }
     return InvalidArguments(texts.get(problem, f"the call is not whole: {problem}"))

@@ -4,6 +4,7 @@
     ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
     FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; records its calls
     await check_executor(MyExecutor)                         an executor of yours keeps the promises of executors
+    check_wire(ACME, [STREAM])                               a wire of yours keeps the promises of wires
 
 All of it works under pytest-asyncio and under anyio's plugin. Nothing here is needed to use the library.
 """
@@ -12,5 +13,6 @@ from __future__ import annotations
 
 from .executors import check_executor
 from .tools import FakeTool, Gate, ScriptedSource, feed_every_way
+from .wires import check_wire
 
-__all__ = ["FakeTool", "Gate", "ScriptedSource", "check_executor", "feed_every_way"]
+__all__ = ["FakeTool", "Gate", "ScriptedSource", "check_executor", "check_wire", "feed_every_way"]

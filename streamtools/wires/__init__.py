@@ -94,7 +94,7 @@ def detect(payload: Mapping[str, Any]) -> str | None:
     Wires that were registered are asked before the library's own.
     """
     for wire in _registered.values():
-        if wire.recognises(payload):
+        if wire.is_own(payload):
             return wire.name
     return next((name for name, marks in MARKS.items() if marks.recognises(payload)), None)
 

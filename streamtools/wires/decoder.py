@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic_core import from_json, to_json
 
-from ..errors import LimitExceeded, StreamError, TruncatedStream
+from ..errors import LimitExceeded, LocalProtocolError, StreamError, TruncatedStream
 from ..events import (
     Event,
     ReasoningDelta,
@@ -22,6 +22,7 @@ from ..events import (
     TextDelta,
     TextEnd,
     TextStart,
+    ToolCallFragment,
     UnknownPayload,
 )
 from ..limits import Limits
@@ -30,10 +31,13 @@ from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_for
 from .cursors import EventCursors
 from .fields import ERROR_PAYLOAD, KnownFields, place_of, unread
 from .plain import GrowingPart, PlainDelta
-from .reading import provider_error, read_text, says_something, weight
+from .reading import label_of, provider_error, read_text, says_something, weight
 from .usage import NO_COUNTS, UsageMap
 
-__all__ = ["WireDecoder"]
+__all__ = ["NOT_STARTED", "WireDecoder"]
+
+NOT_STARTED = "the decoder never called emit_start: let each response begin with emit_start(model, response_id)"
+"""The error of a decoder that does not say where its response begins."""
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()  # shared: an empty set takes 216 bytes, a thousand streams have many
 _MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
@@ -199,28 +203,75 @@ class WireDecoder(ABC):
         self._started = True
         self.out.append(StreamStart(self.name, read_text(model), read_text(response_id)))
 
-    def emit_text(self, text: str) -> None:
-        """Emits a delta of text; it begins a text if none is open."""
+    def emit_text(self, text: object) -> None:
+        """Emits a delta of text; it begins a text if none is open. What is no text is passed on as unknown."""
+        if not isinstance(text, str):
+            self._emit_no_text(text)
+            return
         if self._open != "text":
             self._begin_part("text")
             self.out.append(TextStart())
         if text := self._bounded("text", text):
             self.out.append(TextDelta(text))
 
-    def emit_reasoning(self, text: str) -> None:
-        """Emits a delta of reasoning; it begins one if none is open."""
+    def emit_reasoning(self, text: object) -> None:
+        """Emits a delta of reasoning; it begins one if none is open. What is no text is passed on as unknown."""
+        if not isinstance(text, str):
+            self._emit_no_text(text)
+            return
         if self._open != "reasoning":
             self._begin_part("reasoning")
             self.out.append(ReasoningStart())
         if text := self._bounded("reasoning", text):
             self.out.append(ReasoningDelta(text))
 
-    def emit_refusal(self, text: str) -> None:
-        """Emits a delta of a refusal."""
-        if text := self._bounded("refusal", text):
+    def emit_refusal(self, text: object) -> None:
+        """Emits a delta of a refusal. What is no text is passed on as unknown."""
+        if not isinstance(text, str):
+            self._emit_no_text(text)
+        elif text := self._bounded("refusal", text):
             self.out.append(RefusalDelta(text))
 
+    def emit_call(
+        self,
+        place: object,
+        id: object = None,
+        name: object = None,
+        arguments: object = "",
+        *,
+        path: Iterable[str | int] = (),
+        start: bool = False,
+        end: bool = False,
+    ) -> None:
+        """Emits a piece of a call: its beginning, more of its arguments, its end, or all of these.
+
+        Args:
+            place: where it grows, as the wire says it: what distinguishes it from the calls beside it. None stands for
+                the latest call.
+            id: the call's id, if the payload has it.
+            name: the tool's, if the payload has it.
+            arguments: more of their JSON text; or all of them, as an object.
+            path: where the object stands in the payload: its integers are read again there, exactly.
+            start: the wire says that a call begins here.
+            end: the wire says that it is complete.
+        """
+        if not self._started:
+            raise LocalProtocolError(NOT_STARTED)
+        text, problem = (arguments, None) if isinstance(arguments, str) else ("", None)
+        if not isinstance(arguments, str) and arguments is not None:
+            text, problem = self.object_text(arguments, path)
+        label = None if place is None else label_of(place)
+        self.out.append(
+            ToolCallFragment(label, read_text(id), read_text(name), text, start=start, end=end, problem=problem)
+        )
+
+    def _emit_no_text(self, value: object) -> None:
+        if says_something(value):
+            self.emit_unknown(value)
+
     def _begin_part(self, kind: str) -> None:
+        if not self._started:
+            raise LocalProtocolError(NOT_STARTED)
         self.end_part()
         self._open, self.part.kind, self.part.sink = kind, _DELTAS[kind], None
         self._part_count += 1

@@ -91,8 +91,8 @@ class Wire:
     tolerances: tuple[Tolerance, ...] = ()
     read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]]
     """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and
-    `render_prompt`. It never raises: a block that it does not know is an `Opaque`, what would be refused is left out
-    with a flaw that says so, and what is no message at all gives no entry."""
+    `render_prompt`. A block that it does not know is an `Opaque`, what would be refused is left out with a flaw that
+    says so, and what is no message at all gives no entry. Ask `entries`, which reads around what it raises for."""
     render_prompt: Callable[[Prompt], list[dict[str, Any]]]
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=_no_rules)
@@ -118,6 +118,31 @@ class Wire:
 
     def __repr__(self) -> str:
         return f"Wire({self.name!r})"
+
+    def entries(self, messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+        """Returns native messages as entries. A message that `read` raises for gives none."""
+        try:
+            return self.read(messages)
+        except Exception:
+            readable = [message if self._can_read(message) else {} for message in messages]
+        try:
+            return self.read(readable)
+        except Exception:  # each can be read, but not all of them together
+            return []
+
+    def _can_read(self, message: Mapping[str, Any]) -> bool:
+        try:
+            self.read([message])
+        except Exception:
+            return False
+        return True
+
+    def is_own(self, payload: Mapping[str, Any]) -> bool:
+        """Returns whether a payload can only be of this wire. One that `recognises` raises for is another's."""
+        try:
+            return self.recognises(payload)
+        except Exception:
+            return False
 
     def new_decoder(self, limits: Limits) -> WireDecoder:
         """Returns a decoder for one stream, which knows the wire's name and where it counts tokens."""
