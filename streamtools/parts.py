@@ -49,7 +49,17 @@ Tone: TypeAlias = Literal["good", "bad", "held", "mute", "odd", "live"]
 """How a view colours a word: it went well, it failed, somebody held it back, it did not come to it, nobody knows, it
 goes on."""
 
-Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "pause", "steered", "other", "error"]
+Finish: TypeAlias = Literal[
+    "stop",
+    "tool_calls",
+    "length",
+    "content_filter",
+    "pause",
+    "steered",
+    "pending",  # not at all: the answer is queued or in progress
+    "other",
+    "error",
+]
 """Why the model stopped, in our words; the provider's own word is kept beside it."""
 
 
@@ -61,6 +71,8 @@ class FinishFacts:
     """The model has decided, so calls that were held back may run."""
     goes_on: bool = False
     """The model continues the turn once it is sent back, as after Anthropic's server tools."""
+    is_over: bool = True
+    """False if the model still works, and the answer has to be asked for again."""
 
 
 FINISHES: Mapping[Finish, FinishFacts] = {
@@ -71,6 +83,7 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "pause": FinishFacts(goes_on=True),
     # Its calls were decided before the input that redirects it, so that they do not start.
     "steered": FinishFacts(goes_on=True),
+    "pending": FinishFacts(is_over=False),
     "other": FinishFacts(),
     "error": FinishFacts(),
 }
@@ -191,7 +204,9 @@ STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
 }
 """Every end of a step."""
 
-RunOutcome: TypeAlias = Literal["answered", "unanswered", "stopped", "max_steps", "error", "suspended", "left"]
+RunOutcome: TypeAlias = Literal[
+    "answered", "unanswered", "pending", "stopped", "max_steps", "error", "suspended", "left"
+]
 """The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
 
 
@@ -207,6 +222,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "answered": RunOutcomeFacts(words="the model called nothing more"),
     # `Turn.unanswered`: the provider would refuse the next request
     "unanswered": RunOutcomeFacts(words="the model called a tool of the provider's for which none was given"),
+    "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again"),
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
     "max_steps": RunOutcomeFacts(words="the run would have gone on, with results or with thoughts"),
     "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True),

@@ -223,7 +223,7 @@ def test_the_end_of_an_answer_is_the_end_of_its_stream(wire: str, change: Any, f
 
 @pytest.mark.parametrize("wire", [RESPONSES, INTERACTIONS])
 @pytest.mark.anyio
-async def test_an_answer_that_still_grows_in_the_background_is_cut_and_none_of_its_calls_runs(wire: str) -> None:
+async def test_an_answer_that_still_grows_in_the_background_is_pending_and_none_of_its_calls_runs(wire: str) -> None:
     ran: list[int] = []
 
     @tool(name="f", effect="pure")
@@ -236,11 +236,11 @@ async def test_an_answer_that_still_grows_in_the_background_is_cut_and_none_of_i
         answer = {**ANSWERS[wire], "status": status}
         for body in (answer, json.dumps(answer).encode()):
             events = pipeline(body, tools=[noting], start="early")
-            with pytest.raises(TruncatedStream, match=f"the {wire} answer is not finished"):
-                async with events:
-                    _ = [event async for event in events]
+            async with events:
+                _ = [event async for event in events]
             turn = events.turn
-            assert (ran, turn.complete, turn.finish) == ([], False, None)
+            assert (ran, turn.complete, turn.error) == ([], False, None)
+            assert (turn.finish, turn.finish_raw) == ("pending", status)
             assert (turn.text, turn.reasoning) == ("Let me look.", "Paris?")
             assert [(call.name, call.status, json.loads(call.arguments_text)) for call in turn.calls] == [
                 ("f", "truncated", {"a": 1}), ("f", "truncated", {"a": 2})
@@ -282,6 +282,46 @@ def test_a_choice_that_is_whole_and_has_an_empty_finish_reason_is_complete_and_r
     assert [(call.status, call.dispatchable) for call in parse(answer).calls] == [("ready", False)] * 2
     answer["choices"][0]["finish_reason"] = None
     assert isinstance(parse(answer).error, TruncatedStream)
+
+
+@pytest.mark.anyio
+async def test_a_run_that_gets_a_pending_answer_asks_no_further() -> None:
+    async def ask(messages: Any, tools: Any) -> Any:
+        return {**ANSWERS[RESPONSES], "status": "queued", "output": []}
+
+    run = agent_loop(ask, [{"role": "user", "content": "?"}], tools=[f], wire=RESPONSES)
+    turn = await run
+    assert (turn.finish, run.outcome, turn.text) == ("pending", "pending", "")
+
+
+def test_an_answer_with_an_empty_delta_beside_its_message_is_whole() -> None:
+    answer = copy.deepcopy(ANSWERS[CHAT])
+    for delta in ({"role": "assistant", "content": ""}, {}, None):
+        answer["choices"][0]["delta"] = delta
+        check(parse(answer), CHAT)
+    body = b"".join(
+        b"data: %s\n\n" % json.dumps({**answer, "choices": [{**answer["choices"][0], "delta": delta}]}).encode()
+        for delta in ({"content": "Let me look."}, {"content": ""})
+    )
+    assert parse(body).text == "Let me look."
+
+
+def test_the_cited_text_and_the_servers_calls_of_an_answer_are_kept() -> None:
+    answer = copy.deepcopy(ANSWERS[BEDROCK])
+    cited = {"title": "t", "location": {"documentChar": {"documentIndex": 0, "start": 0, "end": 5}}}
+    answer["output"]["message"]["content"][1:2] = [
+        {"toolUse": {"toolUseId": "s1", "name": "nova_grounding", "input": {}, "type": "server_tool_use"}},
+        {"toolResult": {"toolUseId": "s1", "type": "nova_grounding_result", "content": [{"text": "r"}]}},
+        {"text": "Let me "},
+        {"citationsContent": {"content": [{"text": "look."}], "citations": [cited]}},
+    ]
+    turn = parse(answer)
+    assert (turn.text, turn.warnings) == ("Let me look.", ())
+    assert [(call.kind, call.name, call.status) for call in turn.calls] == [
+        ("server", "nova_grounding", "ready"), ("function", "f", "ready"), ("function", "f", "ready")
+    ]  # fmt: skip
+    history = json.dumps(turn.messages())
+    assert all(json.dumps(kept)[1:-1] in history for kept in (cited, "nova_grounding_result", "look."))
 
 
 def test_an_error_in_an_answers_place_says_the_providers_words() -> None:

@@ -373,8 +373,11 @@ class AgentLoop:
     def _decide(self, turn: Turn) -> None:
         """Sets the outcome if the model is not to be asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
-        goes_on = turn.finish is not None and FINISHES[turn.finish].goes_on
-        if not (ours or goes_on or self._conversation.only_thinks(turn)):
+        finish = None if turn.finish is None else FINISHES[turn.finish]
+        goes_on = finish is not None and finish.goes_on
+        if finish is not None and not finish.is_over:
+            self.outcome = "pending"
+        elif not (ours or goes_on or self._conversation.only_thinks(turn)):
             self.outcome = "answered"
         elif turn.unanswered:
             self.outcome = "unanswered"

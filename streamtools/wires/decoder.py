@@ -64,6 +64,8 @@ class WireDecoder(ABC):
         self.done = False
         """The terminal marker or an error was seen; what comes after it is not read."""
         self.error: StreamError | None = None
+        self.pending_as: str | None = None
+        """The status of a response that the provider still works on; a whole answer may have it."""
         self.raw: bytes | None = None
         """The bytes of the payload being fed, where there are any: numbers can be read again, exactly."""
         self.loose = False
@@ -147,6 +149,8 @@ class WireDecoder(ABC):
         self.end_part()
         if abandoned and not self.done:
             complete = False
+        elif self.error is None and not complete and is_answer and self.pending_as is not None:
+            finish, self._finish_raw = "pending", self.pending_as
         elif self.error is None and not complete:
             said = "answer is not finished" if is_answer else "stream ended before its terminal marker"
             self.error = TruncatedStream(f"the {self.name} {said}")

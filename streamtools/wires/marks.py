@@ -41,9 +41,17 @@ def is_chat_chunk(payload: Payload) -> bool:
 def is_chat_answer(answer: Payload) -> bool:
     """Returns whether this is a whole answer of Chat Completions."""
     choices = answer.get("choices")
-    return isinstance(choices, list) and any(
-        isinstance(one, dict) and isinstance(one.get("message"), dict) and "delta" not in one for one in choices
-    )
+    return isinstance(choices, list) and any(isinstance(one, dict) and _is_choice(one) for one in choices)
+
+
+def _is_choice(choice: Payload) -> bool:
+    """Returns whether a choice is whole. Perplexity's have an empty delta beside their message, and those of its
+    streams a message beside each delta."""
+    message, delta = choice.get("message"), choice.get("delta")
+    if not isinstance(message, dict) or not isinstance(delta, dict):
+        return isinstance(message, dict) and delta is None
+    says = [any(value for key, value in found.items() if key != "role") for found in (message, delta)]
+    return says == [True, False]
 
 
 def is_response_event(payload: Payload) -> bool:

@@ -453,6 +453,17 @@ def _block(block: Mapping[str, Any], at: int) -> Iterator[dict[str, Any]]:
             yield _delta(at, {"reasoningContent": {key: value}})
         for key, value in _but(block, "reasoningContent").items():
             yield _delta(at, {key: value})
+    elif isinstance(cited := block.get("citationsContent"), dict):
+        for key, delta in (("content", None), ("citations", "citation")):
+            for piece in cited[key] if isinstance(cited.get(key), list) else ():
+                yield _delta(at, piece if delta is None and isinstance(piece, dict) else {delta or key: piece})
+        for found in (_but(cited, "content", "citations"), _but(block, "citationsContent")):
+            for key, value in found.items():
+                yield _delta(at, {key: value})
+    elif isinstance(result := block.get("toolResult"), dict):
+        start = {**_but(block, "toolResult"), "toolResult": _but(result, "content")}
+        yield {"contentBlockStart": {"contentBlockIndex": at, "start": start}}
+        yield _delta(at, {"toolResult": result.get("content")})
     else:
         for key, value in block.items():
             yield _delta(at, {key: value})

@@ -200,6 +200,8 @@ class InteractionsDecoder(GrowingDecoder):
             self.emit_start(self._model, interaction.get("id"))
         if not self._hops.begun:
             self._hops.begin(payload)
+        if (status := read_text(interaction.get("status"))) in RUNNING:
+            self.pending_as = status
         self.read_usage(interaction.get("usage"))
         self.emit_beside(interaction, INTERACTION_FIELDS, "interaction")
         return interaction

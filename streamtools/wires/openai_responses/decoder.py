@@ -19,7 +19,7 @@ from ...text import well_formed
 from ..decoder import WireDecoder
 from ..fields import KnownFields, place_of, unread
 from ..plain import PlainDelta
-from ..reading import malformed, named_error, provider_error
+from ..reading import malformed, named_error, provider_error, read_text
 from .facts import (
     ARGUMENTS,
     ENVELOPE,
@@ -32,6 +32,7 @@ from .facts import (
     LATER,
     NOTICES,
     QUIET,
+    RUNNING,
     STATUSES,
     TERMINALS,
     TEXT_DELTAS,
@@ -297,6 +298,8 @@ class ResponsesDecoder(ItemTexts):
         if not self._started:
             self.emit_start(response.get("model"), response.get("id"))
             self._response = {key: response[key] for key in ("id", "model", "store") if key in response}
+        if (status := read_text(response.get("status"))) in RUNNING:
+            self.pending_as = status
         if isinstance(stored := response.get("store"), bool):
             self._stored = stored
 

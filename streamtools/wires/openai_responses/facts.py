@@ -34,6 +34,7 @@ __all__ = [
     "QUIET",
     "RESULT",
     "RULES",
+    "RUNNING",
     "STATUSES",
     "STRUCTURED",
     "TERMINALS",
@@ -180,6 +181,9 @@ TERMINALS: dict[str, str] = {
 """The last event, and the status that it stands for where the response has none."""
 
 STATUSES = frozenset(TERMINALS.values())
+
+RUNNING = {"queued": "response.queued", "in_progress": "response.in_progress"}
+"""The statuses of a response that the provider still works on, and the last event of each."""
 
 ERRORS = frozenset({"error", "response.error"})
 """Events that end the response with an error."""

@@ -25,7 +25,7 @@ from ..answer_builder import AnswerBuilder, CallNames
 from ..history_rules import Violation, ViolationCode
 from ..reading import json_text, read_text, rest_of
 from ..transcript import Answer, CallResult, Entry, Prompt, Returned, data_url, read_data_url, text_of
-from .facts import ARGUMENTS, NO_REASONING, RULES
+from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 
 __all__ = ["read", "render", "render_prompt", "whole"]
@@ -600,13 +600,12 @@ _OUTPUTS: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any] | N
 # it.
 
 _ENDS = {"incomplete": "response.incomplete", "failed": "response.failed", "cancelled": "response.cancelled"}
-_RUNNING = {"queued": "response.queued", "in_progress": "response.in_progress"}
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the events of a response."""
     status = str(answer.get("status"))
-    last = _RUNNING.get(status) or _ENDS.get(status, "response.completed")
+    last = RUNNING.get(status) or _ENDS.get(status, "response.completed")
     begun = {**answer, "output": [], "status": "in_progress", "usage": None, "error": None, "incomplete_details": None}
     return [
         {"type": "response.created", "response": begun},
@@ -614,7 +613,7 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
             event
             for at, item in enumerate(answer["output"])
             if isinstance(item, dict)
-            for event in _item(item, at, goes_on=status in _RUNNING)
+            for event in _item(item, at, goes_on=status in RUNNING)
         ),
         {"type": last, "response": dict(answer)},
     ]
