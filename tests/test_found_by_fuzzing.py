@@ -9,6 +9,7 @@ import pytest
 from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, FRAMES, FRAMINGS, GEMINI, MISTRAL, RESPONSES, framed, said
 from mutations import paths, replaced
 from sansio import byte_by_byte, check_turn, encode, snapshot
+from streams import chat_chunk
 
 from streamtools import Limits, parse
 from streamtools.errors import LimitExceeded
@@ -192,3 +193,30 @@ def test_a_citation_after_its_blocks_stop_changes_nothing_that_was_told() -> Non
     for turn in (parse(payloads), parse(body)):
         assert [part.provider_state for part in turn.parts] == [{"citations": [{"a": 1}]}]
         assert [warning.code for warning in turn.warnings] == ["delta_after_stop"]
+
+
+def test_half_a_surrogate_pair_in_arguments_that_come_again_is_replaced_as_anywhere() -> None:
+    head = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+    again = {"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a":"\ud83d"}'}}
+    turn = parse(
+        [chat_chunk({"tool_calls": [head]}), chat_chunk({"tool_calls": [again]}), chat_chunk({}, "tool_calls")]
+    )
+    check_turn(turn)
+    assert not any(call.dispatchable for call in turn.calls)
+    assert "lone_surrogate" in [warning.code for warning in turn.warnings]
+
+
+def test_a_call_that_was_made_before_a_checkpoint_and_not_again_is_in_no_history() -> None:
+    call = {"type": "function_call", "id": "k1", "name": "f", "arguments": {}}
+    turn = parse(
+        [
+            {"event_type": "interaction.created", "interaction": {"id": "v1_a", "status": "in_progress"}},
+            {"event_type": "interaction.status_update", "interaction_id": "v1_a", "continuation_token": "t1"},
+            {"event_type": "step.start", "index": 0, "step": call},
+            {"event_type": "step.delta", "index": 0, "delta": {"type": "arguments_delta", "arguments": '{"a":1}'}},
+            {"event_type": "interaction.created", "interaction": {"id": "v1_b", "status": "in_progress"}},
+            {"event_type": "interaction.completed", "interaction": {"id": "v1_b", "status": "completed"}},
+        ]
+    )
+    assert [(one.status, one.dispatchable) for one in turn.calls] == [("truncated", False)]
+    assert turn.messages() == []

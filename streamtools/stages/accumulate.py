@@ -498,7 +498,7 @@ class Accumulate:
         text, slot.repeat = "".join(slot.repeat or ()), None
         if text == "".join(slot.pieces):
             self._warn("call_resent")
-        else:
+        elif text := slot.joiner.feed(text):
             self._append(slot, text)
 
     def _end(self, slot: GrowingCall, *, cut: bool) -> None:
