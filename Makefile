@@ -45,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -70,7 +70,7 @@ unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples
 
 # The quick tests are among the thorough ones and are not run twice.
 test-all: export STREAMTOOLS_TESTS := full
-test-all: lint types thorough sweeps instructions test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
+test-all: lint types thorough sweeps fuzz instructions test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
 
 thorough: export STREAMTOOLS_TESTS := full
 thorough: $(VENV)/.dev  ## every case and example of each law, with branch coverage
@@ -78,6 +78,12 @@ thorough: $(VENV)/.dev  ## every case and example of each law, with branch cover
 
 sweeps: $(VENV)/.dev  ## the long tests: every point of cancellation, interrupts, workers that are killed
 	$(BIN)/python -m pytest -n $(JOBS) -m sweep $(ARGS)
+
+# A seed of its own each time: what it finds is printed, and becomes a test in tests/test_found_by_fuzzing.py.
+fuzz: $(VENV)/.dev  ## both fuzzers, a minute each, side by side
+	@seed=$$$$; for each in parse mcp; do \
+	  $(BIN)/python tests/fuzz/fuzz_$$each.py --seconds 60 --seed $$seed & pids="$$pids $$!"; done; \
+	for pid in $$pids; do wait $$pid || exit 1; done
 
 soak: $(VENV)/.dev  ## hours, not minutes: 10,000 calls around their begin, 500 interrupts
 	$(BIN)/python -m benchmarks.soak_double_runs 10000

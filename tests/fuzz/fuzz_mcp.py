@@ -15,6 +15,7 @@ import argparse
 import copy
 import importlib
 import json
+import math
 import random
 import sys
 import time
@@ -195,19 +196,24 @@ def mutated(data: bytes, dice: random.Random) -> bytes:
         return data
 
 
-def run(count: int, seed: int) -> None:
-    """Check the seeds, then so many mutations of them and of one another."""
+def run(count: int | None, seed: int, *, seconds: float = math.inf) -> int:
+    """Check the seeds, then so many mutations of them and of one another, or as many as there is time for. Return
+    their number."""
+    until = time.monotonic() + seconds
     dice = random.Random(seed)
     pool = seeds()
     for data in pool:
         checked(data)
-    for number in range(count):
+    for number in range(sys.maxsize if count is None else count):
+        if time.monotonic() > until:
+            return number
         data = mutated(dice.choice(pool), dice)
         if len(data) > MAX_SIZE:
             continue
         checked(data)
         if number % 10 == 0:
             pool[dice.randrange(len(pool))] = data
+    return count or 0
 
 
 def checked(data: bytes) -> None:
@@ -223,11 +229,13 @@ def main() -> None:
     """With atheris, take libFuzzer's options; without, `--runs` and `--seed`."""
     if atheris is None or any(argument.startswith("--") for argument in sys.argv[1:]):
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--runs", type=int, default=2000, help="mutated inputs")
+        parser.add_argument("--runs", type=int, help="mutated inputs; 2,000, or as many as --seconds allow")
+        parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, whatever --runs says")
         parser.add_argument("--seed", type=int, default=0, help="what they are derived from")
         options = parser.parse_args()
-        run(options.runs, options.seed)
-        print(f"{options.runs} inputs: the invariant holds")
+        runs = options.runs or (2000 if options.seconds == math.inf else None)
+        count = run(runs, options.seed, seconds=options.seconds)
+        print(f"{count} inputs of seed {options.seed}: the invariant holds")
         return
     atheris.Setup(sys.argv, lambda data: checked(data))
     atheris.Fuzz()

@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import random
 import re
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
@@ -265,17 +267,22 @@ def _spoiled_bytes(body: bytes, other: bytes, dice: random.Random) -> bytes:
             return body[:at] + other[dice.randrange(len(other) + 1) :]
 
 
-def run(count: int, seed: int, every: int = 1) -> None:
-    """Check every so many of the seeds, then so many mutations of them all and of one another."""
+def run(count: int | None, seed: int, every: int = 1, *, seconds: float = math.inf) -> int:
+    """Check every so many of the seeds, then so many mutations of them all and of one another, or as many as there is
+    time for. Return their number."""
+    until = time.monotonic() + seconds
     dice = random.Random(seed)
     pool = list(seeds())
     for data in pool[::every]:
         checked(data)
-    for number in range(count):
+    for number in range(sys.maxsize if count is None else count):
+        if time.monotonic() > until:
+            return number
         data = mutated(dice.choice(pool), dice)[:MAX_SIZE]
         checked(data)
         if number % 20 == 0:
             pool[dice.randrange(len(pool))] = data
+    return count or 0
 
 
 def checked(data: bytes) -> None:
@@ -291,14 +298,16 @@ def main() -> None:
     """With atheris, take libFuzzer's options; without, `--runs` and `--seed`."""
     if atheris is None or any(argument.startswith("--") for argument in sys.argv[1:]):
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--runs", type=int, default=2000, help="mutated inputs")
+        parser.add_argument("--runs", type=int, help="mutated inputs; 2,000, or as many as --seconds allow")
+        parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, whatever --runs says")
         parser.add_argument("--seed", type=int, default=0, help="what they are derived from")
         parser.add_argument("--every", type=int, default=1, help="of the seeds themselves, check every so many")
         options, unknown = parser.parse_known_args()
         if unknown:
             print(f"atheris is not installed: {unknown} mean nothing", file=sys.stderr)
-        run(options.runs, options.seed, options.every)
-        print(f"{options.runs} inputs: the invariant holds")
+        runs = options.runs or (2000 if options.seconds == math.inf else None)
+        count = run(runs, options.seed, options.every, seconds=options.seconds)
+        print(f"{count} inputs of seed {options.seed}: the invariant holds")
         return
 
     def mutate(data: bytes, max_size: int, seed: int) -> bytes:

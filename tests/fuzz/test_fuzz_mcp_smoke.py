@@ -28,4 +28,4 @@ def test_it_runs_as_a_script_without_anything_installed_for_it(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["fuzz_mcp.py", "--runs", "2"])
     fuzz_mcp.main()
-    assert capsys.readouterr().out == "2 inputs: the invariant holds\n"
+    assert capsys.readouterr().out == "2 inputs of seed 0: the invariant holds\n"

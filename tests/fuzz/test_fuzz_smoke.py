@@ -31,4 +31,4 @@ def test_it_runs_as_a_script_without_anything_installed_for_it(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["fuzz_parse.py", "--runs", "5", "--every", "50"])
     fuzz_parse.main()
-    assert capsys.readouterr().out == "5 inputs: the invariant holds\n"
+    assert capsys.readouterr().out == "5 inputs of seed 0: the invariant holds\n"
