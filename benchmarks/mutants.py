@@ -79,7 +79,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_calls_once.py",
         "tests/dispatch/test_cancel_one.py",
         "tests/dispatch/test_stragglers.py",
-        "tests/dispatch/test_around.py",
+        "tests/dispatch/test_middleware.py",
         "tests/telemetry/test_questions.py",
         "tests/dispatch/test_store.py",
     ),
@@ -197,8 +197,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
         if isinstance(node, ast.expr):
             text = f"({text})"
         changed = (encoded[:start] + text.encode() + encoded[end:]).decode()
-        around = [head for each, head in statements if each.lineno <= node.lineno <= (each.end_lineno or 0)]
-        found.append(Mutant(path, node.lineno, max(around, key=lambda head: head.start), kind, changed))
+        middleware = [head for each, head in statements if each.lineno <= node.lineno <= (each.end_lineno or 0)]
+        found.append(Mutant(path, node.lineno, max(middleware, key=lambda head: head.start), kind, changed))
     return found
 
 

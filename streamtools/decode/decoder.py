@@ -182,11 +182,11 @@ class StreamDecoder:
                 payload: Any = None
                 delta: Event | None = None
                 text = None
-                around = plain.around
-                if around is not None and type(data) is bytes:
-                    text = around.piece_of(data)
+                surroundings = plain.surroundings
+                if surroundings is not None and type(data) is bytes:
+                    text = surroundings.piece_of(data)
                 if text is None:
-                    plain.around = None
+                    plain.surroundings = None
                     try:
                         payload = orjson.loads(data)  # a frame is refused like bad JSON
                     except orjson.JSONDecodeError:

@@ -2,12 +2,12 @@
 
 states.TRANSITIONS      the states of a call: which input leads to which state, with which effects
 transitions.Calls       the calls of one turn: makes inputs of the table from events and people's acts
-transitions.Moves       carries the effects out: places, tasks, questions, observations
+transitions.Transitions carries the effects out: places, tasks, questions, observations
 pool.Scheduler          decides which calls may run now; starts none
 pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
 middleware.run_call     runs a call inside its middleware
 attempts.Attempts       runs one call: its attempts, and `begin`, the one step in which each begins
-in_process.run_here     runs a call in this process, where no executor is given
+in_process.run_in_process runs a call in this process, where no executor is given
 executor.Executor       the contract of the places where calls run; `executors/` has ours
 store.CallClaim         keeps a call from running twice, by its claim in a store
 endings, results        the ending of a call, and its value as the model reads it

@@ -1,11 +1,11 @@
 """Runs the attempts at one call: where they run, the one step in which each begins, and the ending it leads to.
 
-Theory of operation. Every call runs on an executor, in this process if no other is given (`run_here`), through one
-contract. `_Attempt.begin` is the only place where "not started" becomes "begun". That step consists of, in this order:
-the call's state, its claim in the store (for the first attempt that begins), `ToolStarted` and the clock. If an attempt
-ends before that step, the call has not started; after it, the call has an end or is unknown. `Attempts.run` is the body
-of a call's task. It leaves the call's ending at `Call.ending`, or lets its cancellation out; `Moves` makes the
-observation.
+Theory of operation. Every call runs on an executor, in this process if no other is given (`run_in_process`), through
+one contract. `_Attempt.begin` is the only place where "not started" becomes "begun". That step consists of, in this
+order: the call's state, its claim in the store (for the first attempt that begins), `ToolStarted` and the clock. If an
+attempt ends before that step, the call has not started; after it, the call has an end or is unknown. `Attempts.run` is
+the body of a call's task. It leaves the call's ending at `Call.ending`, or lets its cancellation out; `Transitions`
+makes the observation.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from ..parts import OUTCOMES, FailedAttempt
 from ..telemetry.carrier import current_carrier
 from ..text import class_name
 from ..tools import Tool, Toolset
-from ..tools.options import Around, ToolCallRequest
+from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
 from .approval import Deny, Resolution, denied
 from .endings import ValueEndings, as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
-from .in_process import driven, judged, run_here
+from .in_process import judged, run_in_process, stepped
 from .options import DispatchOptions
 from .pool import CallPool
 from .states import Call, Ending, Host, Input, begin_wait, late_warning, reports_of
@@ -203,7 +203,7 @@ class _Attempt:
         limits, call = self.attempts.limits, self.call
         report = reports_of(call, self.tool.name, self.attempts.host, limits.max_waiting_progress)
         try:
-            value = await driven(self._body(report), scope, limits.cancel_grace, self._blocked)
+            value = await stepped(self._body(report), scope, limits.cancel_grace, self._blocked)
         except BaseException as error:
             found = judged(self.tool.name, error)
             if not isinstance(found, ToolError):  # a cancellation, or an interrupt
@@ -317,7 +317,7 @@ class _Attempt:
         if not self.tool.is_async:
             late, waits = late_warning(self.call, attempts.host), partial(begin_wait, self.call, "thread")
         most = attempts.limits.max_abandoned_threads
-        return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late, waits)
+        return run_in_process(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late, waits)
 
     def _blocked(self, seconds: float) -> None:
         if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
@@ -367,15 +367,17 @@ async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report
 async def run_inside(attempts: Attempts, call: Call) -> None:
     """Runs a call that has its place inside its middleware, of which there is some, and notes its ending."""
     tool, _ = call.ready
-    around = attempts.options.around if tool.around is None else (*attempts.options.around, tool.around)
-    await _Wrapped(attempts, call, around).run()
+    middleware = (
+        attempts.options.middleware if tool.middleware is None else (*attempts.options.middleware, tool.middleware)
+    )
+    await _Wrapped(attempts, call, middleware).run()
 
 
 @dataclass(slots=True, eq=False)
 class _Wrapped:
     attempts: Attempts
     call: Call
-    around: tuple[Around, ...]
+    middleware: tuple[Middleware, ...]
     ran: Ending | None = None
     """The ending that the call had inside its middleware."""
     given: Any = None
@@ -437,9 +439,9 @@ class _Wrapped:
 
     async def _layer(self, at: int, request: ToolCallRequest) -> Any:
         """Calls one middleware with the rest as its `run`; behind the last one stands the call itself."""
-        if at == len(self.around):
+        if at == len(self.middleware):
             return await self._run_inside()
-        middleware, rest = self.around[at], _Rest(self, at + 1, request)
+        middleware, rest = self.middleware[at], _Rest(self, at + 1, request)
         value = await middleware(request, rest)
         if value is not None:
             return value

@@ -62,9 +62,9 @@ __all__ = [
     "abandoned_threads",
     "awaited",
     "bind",
-    "driven",
+    "stepped",
     "judged",
-    "run_here",
+    "run_in_process",
     "take_thread",
 ]
 
@@ -80,7 +80,7 @@ class HasThreads(Protocol):
         ...
 
 
-async def run_here(
+async def run_in_process(
     tool: Tool[..., Any],
     bound: Bound,
     call: Invocation,
@@ -224,7 +224,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 BLOCKED_S = 0.2  # a step that takes so long is reported
 
 
-async def driven(
+async def stepped(
     code: Coroutine[Any, Any, Any], scope: CancelScope, grace_s: float, blocked: Callable[[float], object]
 ) -> Any:
     """Runs a coroutine that has not begun, and returns its value. `scope` is any around the caller.
@@ -456,7 +456,7 @@ class ThreadCall:
 # -- executors that end with their block -----------------------------------------------------------------------------
 
 # Runs calls in this process, in an executor with whose block they end. Without one they run in the same way
-# (`run_here`).
+# (`run_in_process`).
 #
 # `BlockExecutor` is the base of executors that take calls inside their block alone: it knows for each call whether it
 # has begun, and how it ends when the block is left.
@@ -604,4 +604,4 @@ class LocalExecutor(BlockExecutor):
         return self
 
     async def _body(self, call: Invocation, known: Tool[..., Any], emit: Emit, run: WorkerRun) -> Any:
-        return await run_here(known, bind(known, call), call, run.begin, emit, self, self._max_abandoned)
+        return await run_in_process(known, bind(known, call), call, run.begin, emit, self, self._max_abandoned)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..tools import Toolset
 from ..tools.callables import accepts
-from ..tools.options import Around, is_around
+from ..tools.options import Middleware, is_middleware
 from .approval import Approver
 from .executor import Executor
 
 if TYPE_CHECKING:
     from .store import IdempotencyStore
 
-__all__ = ["LEAVES_CALLS", "DispatchOptions", "StartPolicy", "arounds_of", "check_context", "executors_of"]
+__all__ = ["LEAVES_CALLS", "DispatchOptions", "StartPolicy", "middleware_of", "check_context", "executors_of"]
 
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
@@ -46,7 +46,7 @@ class DispatchOptions:
     """The idempotency keys of calls that were suspended, by call id. If there are any, all calls here were suspended:
     they need an approval, whatever their tools say, and were counted before."""
 
-    around: tuple[Around, ...] = ()
+    middleware: tuple[Middleware, ...] = ()
     """Middleware around every call, the first outermost."""
     context: Any = None
     """Whatever the caller wants its tools to have; see `ToolContext.context`."""
@@ -95,7 +95,7 @@ def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor
             )
 
 
-def arounds_of(given: Around | Sequence[Around] | None) -> tuple[Around, ...]:
+def middleware_of(given: Middleware | Sequence[Middleware] | None) -> tuple[Middleware, ...]:
     """Returns the middleware that was given as one function, or as several.
 
     Raises:
@@ -105,9 +105,11 @@ def arounds_of(given: Around | Sequence[Around] | None) -> tuple[Around, ...]:
         return ()
     several = given if isinstance(given, Sequence) else (given,)
     for one in several:
-        if not is_around(one):
+        if not is_middleware(one):
             name = getattr(one, "__name__", type(one).__name__)
-            raise TypeError(f"around: {name} is no middleware; write async def {name}(call, run): return await run()")
+            raise TypeError(
+                f"middleware: {name} is no middleware; write async def {name}(call, run): return await run()"
+            )
     return tuple(several)
 
 

@@ -3,9 +3,9 @@
     announced -> ended -> held | asked | queued -> starting -> running -> observed
 
 An *input* is a thing that happens to a call. The row of a state and an input names the next state and the effects, in
-their order: `Moves` carries them out, and nothing else does. A pair without a row changes nothing. The state is written
-first, so that an observer that decides or cancels in the middle of a row finds the call in its new state; the rest of
-the row is void then.
+their order: `Transitions` carries them out, and nothing else does. A pair without a row changes nothing. The state is
+written first, so that an observer that decides or cancels in the middle of a row finds the call in its new state; the
+rest of the row is void then.
 
 `Call` is one call as the dispatcher sees it, `Host` the step and the run that it belongs to. `reports_of` makes events
 of a running call's reports. `note_move` keeps for each call why it waits before it runs, and how long, from the states

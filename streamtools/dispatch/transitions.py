@@ -4,8 +4,8 @@ Input: the turn's events, and the decisions and cancellations of people. Output:
 exactly one `Observation`.
 
 Theory of operation. `Calls` chooses the inputs, `states.TRANSITIONS` gives the effects that follow, and each effect in
-the table is a method of `Moves`: for places, tasks, questions, observations. `Moves._observe` makes a call's one
-Observation, and only rows that lead to ``observed`` reach it.
+the table is a method of `Transitions`: for places, tasks, questions, observations. `Transitions._observe` makes a
+call's one Observation, and only rows that lead to ``observed`` reach it.
 
 A valid call is released by its tool's effect: ``pure`` and ``idempotent`` ones at once, while the stream goes on;
 ``once`` calls when the turn has ended well. A turn that ended in any other way starts nothing more. A call that needs
@@ -63,7 +63,7 @@ from .results import encode_error, error_content
 from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
 from .timers import Timer
 
-__all__ = ["At", "Calls", "Moves", "log_uncounted"]
+__all__ = ["At", "Calls", "Transitions", "log_uncounted"]
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
@@ -74,7 +74,7 @@ At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 LEFT = "the stream was left"
 
 
-class Moves:
+class Transitions:
     """Moves the calls of one turn along the table of states.
 
     Args:
@@ -223,7 +223,7 @@ class Moves:
     async def _run(self, call: Call) -> None:
         """Runs a call to its observation."""
         try:
-            if self.options.around or call.ready[0].around is not None:
+            if self.options.middleware or call.ready[0].middleware is not None:
                 await run_inside(self._attempts, call)
             else:
                 await self._attempts.run(call)
@@ -373,22 +373,22 @@ class Moves:
             self.move_all("stopped", self.calls.values(), self.stopped)
 
 
-_EFFECTS: Mapping[Effect, Callable[[Moves, Call], None]] = {
-    "place": Moves._place,
-    "release": Moves._release,
-    "leave": Moves._leave,
-    "start": Moves._start,
-    "cancel": Moves._cancel,
-    "ask": Moves._ask,
-    "resolve": Moves._resolved,
-    "begin": Moves._begin,
-    "end_as_given": Moves._end_as_given,
-    "end_denied": Moves._end_denied,
-    "end_skipped": Moves._end_skipped,
-    "end_undecided": Moves._end_undecided,
-    "end_unstarted": Moves._end_unstarted,
-    "end_cancelled": Moves._end_cancelled,
-    "end_left_over": Moves._end_left_over,
+_EFFECTS: Mapping[Effect, Callable[[Transitions, Call], None]] = {
+    "place": Transitions._place,
+    "release": Transitions._release,
+    "leave": Transitions._leave,
+    "start": Transitions._start,
+    "cancel": Transitions._cancel,
+    "ask": Transitions._ask,
+    "resolve": Transitions._resolved,
+    "begin": Transitions._begin,
+    "end_as_given": Transitions._end_as_given,
+    "end_denied": Transitions._end_denied,
+    "end_skipped": Transitions._end_skipped,
+    "end_undecided": Transitions._end_undecided,
+    "end_unstarted": Transitions._end_unstarted,
+    "end_cancelled": Transitions._end_cancelled,
+    "end_left_over": Transitions._end_left_over,
 }
 
 
@@ -401,11 +401,11 @@ WITHDRAWN = "the provider took it back"
 class Calls:
     """Runs the calls of one turn. The model may call these `tools`."""
 
-    def __init__(self, moves: Moves, tools: Toolset) -> None:
-        self._moves = moves
+    def __init__(self, transitions: Transitions, tools: Toolset) -> None:
+        self._transitions = transitions
         self._tools = tools
-        self._limits, self._options, self._host = moves.limits, moves.options, moves.host
-        self._by_hand = moves.options.policy == "manual"
+        self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
+        self._by_hand = transitions.options.policy == "manual"
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._told: anyio.Event | None = None
 
@@ -421,15 +421,15 @@ class Calls:
 
     def stop(self, reason: str = LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
-        moves = self._moves
-        moves.stopped = moves.stopped or reason
-        moves.move_all("stopped", moves.calls.values(), None if reason == LEFT else reason)
+        transitions = self._transitions
+        transitions.stopped = transitions.stopped or reason
+        transitions.move_all("stopped", transitions.calls.values(), None if reason == LEFT else reason)
         self._tell()
 
     def cancel(self) -> None:
         """Cancels every call that runs or waits for its turn to run; each is observed as it stops."""
-        moves = self._moves
-        moves.move_all("cancelled", [call for call in moves.calls.values() if call.state in OPEN])
+        transitions = self._transitions
+        transitions.move_all("cancelled", [call for call in transitions.calls.values() if call.state in OPEN])
 
     def cancel_one(self, call_id: str, reason: str | None) -> bool:
         """Cancels one call, whatever its state; returns False if that changes nothing, since the call is over or
@@ -440,48 +440,48 @@ class Calls:
         """
         call = self._known(call_id, "one of its calls")
         before = call.state
-        self._moves.move_all("cancelled", [call], reason)
+        self._transitions.move_all("cancelled", [call], reason)
         self._tell()
         return call.state != before
 
     def take_back(self, call_id: str) -> None:
         """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""
-        if call_id in self._moves.calls:
+        if call_id in self._transitions.calls:
             self.cancel_one(call_id, WITHDRAWN)
 
     async def wait_idle(self) -> None:
         """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
-        await self._moves.wait_idle()
+        await self._transitions.wait_idle()
 
     @property
     def busy(self) -> bool:
         """True while a call, or the approver of one, has a task."""
-        return any(call.tasks for call in self._moves.calls.values())
+        return any(call.tasks for call in self._transitions.calls.values())
 
     async def tell_stragglers(self) -> None:
         """Waits, shielded, until the calls have stopped or their grace is over, and warns of those that go on."""
         with anyio.move_on_after(self._limits.cancel_grace, shield=True):
             await self.wait_idle()
-        self._moves.look()
+        self._transitions.look()
 
     def look(self, now: float) -> None:
         """Warns, once, of each call that goes on although its grace is over."""
-        self._moves.look(now)
+        self._transitions.look(now)
 
     def settle(self) -> None:
         """Observes every call that has no observation yet. Call it last, when no task is left."""
-        moves = self._moves
-        moves.stopped = moves.stopped or LEFT
+        transitions = self._transitions
+        transitions.stopped = transitions.stopped or LEFT
         # Each step in the `finally` of the one before it: a Ctrl-C may interrupt any line, or have done so already.
         try:
-            moves.move_all("settled", moves.calls.values())
+            transitions.move_all("settled", transitions.calls.values())
         finally:
             try:
-                for call in moves.calls.values():
+                for call in transitions.calls.values():
                     if call.state != "left_alone":
-                        moves.observe_again(call)
+                        transitions.observe_again(call)
             finally:
-                moves.close()
+                transitions.close()
 
     # -- the text of a call --
 
@@ -489,16 +489,16 @@ class Calls:
         self._key_prefix = key_prefix(self._host.run_id, self._host.number, event.response_id)
 
     def _announced(self, event: ToolCallStart) -> None:
-        if event.kind != "server" and event.call_id not in self._moves.calls:  # a transform may repeat the event
+        if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
             if key is None:
                 if self._key_prefix is None:  # nobody has passed a start on
                     self._key_prefix = key_prefix(self._host.run_id, self._host.number, None)
                 key = self._key_prefix + event.call_id
-            announced = self._moves.calls[event.call_id] = Call(call, key)
+            announced = self._transitions.calls[event.call_id] = Call(call, key)
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
-                self._moves.move(announced, "leave_alone")
+                self._transitions.move(announced, "leave_alone")
 
     def _leaves(self, name: str) -> bool:
         """Returns whether calls of this name are somebody else's to run, where the policy leaves some to others."""
@@ -507,7 +507,7 @@ class Calls:
 
     def _ended(self, event: ToolCallEnd) -> None:
         ended = event.call
-        call = self._moves.calls.get(ended.call_id)
+        call = self._transitions.calls.get(ended.call_id)
         if call is None or call.state != "announced":
             return
         call.call, call.tool = ended, self._tools.called(ended)
@@ -522,41 +522,43 @@ class Calls:
             repeated = None if call.tool is None else self._repeated(call)  # a name may have been cut to another's
             self._refuse(call, repeated or Ending("invalid", error))
         else:
-            self._moves.move(call, "end")
+            self._transitions.move(call, "end")
 
     def _ready(self, event: ToolCallValidated) -> None:
-        call = self._moves.calls.get(event.call.call_id)
+        call = self._transitions.calls.get(event.call.call_id)
         if call is None or call.state != "ended" or call.tool is None:
             return
         call.call = event.call
         if event.invocation is not None:
             call.bind(event.invocation)
-        if self._moves.stopped or (self._moves.end is not None and not self._may_start()):
+        if self._transitions.stopped or (self._transitions.end is not None and not self._may_start()):
             # Nothing may start any more. While the stream goes on, a stopped call of a resumed turn is held: the turn's
             # end decides whether it stays suspended, and until then an observation could only be `skipped`.
-            self._moves.move(call, "hold" if self._options.resumed and self._moves.end is None else "bad_end")
+            self._transitions.move(
+                call, "hold" if self._options.resumed and self._transitions.end is None else "bad_end"
+            )
         elif self._by_hand:
-            self._moves.move(call, "hold")
+            self._transitions.move(call, "hold")
         elif self._accept(call):
             if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
                 self._go(call)
             else:  # a gated call takes its place once it is approved
-                self._moves.move(call, "hold" if call.gated else "hold_place")
+                self._transitions.move(call, "hold" if call.gated else "hold_place")
 
     def _stream_ended(self, event: StreamEnd) -> None:
-        self._moves.end = event
+        self._transitions.end = event
         if not self._may_start():
-            self._moves.move_all("bad_end", self._moves.calls.values())
+            self._transitions.move_all("bad_end", self._transitions.calls.values())
             return
-        for call in list(self._moves.calls.values()):
+        for call in list(self._transitions.calls.values()):
             # Checked for each call: one that starts at once may fail at once, and stop the others.
             if call.state == "held" and not self._by_hand and self._may_start():
                 self._go(call)
 
     def _may_start(self) -> bool:
         """Returns whether the turn has ended well, and nothing has stopped its calls."""
-        end = self._moves.end
-        return end is not None and self._moves.stopped is None and end.ended_well
+        end = self._transitions.end
+        return end is not None and self._transitions.stopped is None and end.ended_well
 
     def _held_by_effect(self, tool: Tool) -> bool:
         policy = self._options.policy
@@ -598,37 +600,37 @@ class Calls:
         return Ending("denied", CallRepeated(made.name, most))
 
     def _refuse(self, call: Call, ending: Ending) -> None:
-        self._moves.move(call, "refused", ending)
+        self._transitions.move(call, "refused", ending)
 
     def _go(self, call: Call) -> None:
         """Asks for approval if needed, else queues the call."""
-        end = self._moves.end
+        end = self._transitions.end
         if end is not None and not call.gated and self._held_by_effect(call.ready[0]):
             call.causes = (end.seq,)
-        self._moves.move(call, "ask" if call.gated else "queue")
+        self._transitions.move(call, "ask" if call.gated else "queue")
 
     # -- approval --
 
     @property
     def undecided(self) -> list[Call]:
         """The calls that wait for an approval, or did when the block was left, in a turn that has ended well."""
-        if not endings.ended_well(self._moves.end):
+        if not endings.ended_well(self._transitions.end):
             return []
         return [
             call
-            for call in self._moves.calls.values()
+            for call in self._transitions.calls.values()
             if call.state == "asked" or (call.seen is not None and isinstance(call.seen.error, ApprovalPending))
         ]
 
     @property
     def unobserved(self) -> int:
         """The number of calls without an observation yet."""
-        return sum(call.state not in ("observed", "left_alone") for call in self._moves.calls.values())
+        return sum(call.state not in ("observed", "left_alone") for call in self._transitions.calls.values())
 
     @property
     def announced(self) -> bool:
         """True once a call was announced."""
-        return bool(self._moves.calls)
+        return bool(self._transitions.calls)
 
     def decide(self, call_id: str, decision: Resolution, fingerprint: str | None) -> bool:
         """Applies a decision about a call; returns False if that changes nothing, since the call was decided before or
@@ -642,8 +644,8 @@ class Calls:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != call.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
-        approval.check_loop(self._moves.asked_in, "approve" if decision.approved else "deny")
-        decided = self._moves.resolve(call, decision)
+        approval.check_loop(self._transitions.asked_in, "approve" if decision.approved else "deny")
+        decided = self._transitions.resolve(call, decision)
         if decided:
             self._tell()
         return decided
@@ -653,13 +655,14 @@ class Calls:
     @property
     def to_tell(self) -> bool:
         """True while there are calls that start only if somebody runs or approves them."""
-        if self._moves.stopped is not None:
+        if self._transitions.stopped is not None:
             return False
         return any(
-            call.state == "asked" or (call.state == "held" and self._by_hand) for call in self._moves.calls.values()
+            call.state == "asked" or (call.state == "held" and self._by_hand)
+            for call in self._transitions.calls.values()
         )
 
-    async def wait_told(self) -> None:
+    async def wait_decided(self) -> None:
         """Waits until somebody runs, decides about or cancels a call."""
         self._told = anyio.Event()
         await self._told.wait()
@@ -678,7 +681,7 @@ class Calls:
             now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
             raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
         call = self._known(call_id, "the call of a ToolCallValidated")
-        if call.state in ("announced", "ended") and self._moves.stopped is None:
+        if call.state in ("announced", "ended") and self._transitions.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held":
             return False
@@ -689,14 +692,14 @@ class Calls:
 
     async def observed(self, call_id: str) -> Observation:
         """Waits for a call's observation, and returns it."""
-        call = self._moves.calls[call_id]
+        call = self._transitions.calls[call_id]
         while call.seen is None:
             call.done = call.done or anyio.Event()
             await call.done.wait()
         return call.seen
 
     def _known(self, call_id: str, what: str) -> Call:
-        call = self._moves.calls.get(call_id)
+        call = self._transitions.calls.get(call_id)
         if call is None:
             raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
         return call

@@ -654,7 +654,7 @@ class PayloadStage(TextStage):
 
     def text(self, text: str) -> None:
         """Emits text."""
-        self._tell_text(text)
+        self._emit_text(text)
 
     def call(self, name: str) -> None:
         """Begins a call."""
@@ -686,7 +686,7 @@ class PayloadStage(TextStage):
         if self._key == "scratchpad":
             self._tell_between(ReasoningDelta(text))
         else:
-            self._tell_text(text)
+            self._emit_text(text)
 
     def end(self) -> None:
         """Ends the reasoning or the part of text."""

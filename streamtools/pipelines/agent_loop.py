@@ -92,7 +92,7 @@ def agent_loop(
             a ``store=``; see `resume`.
         decisions: those about these calls; see `resume`.
         options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``executor``,
-            ``around``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
+            ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
 
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.

@@ -28,7 +28,7 @@ from ..dispatch.approval import Resolution, check_loop
 from ..dispatch.options import LEAVES_CALLS
 from ..dispatch.states import Mention
 from ..dispatch.timers import Timer, Timers
-from ..dispatch.transitions import Moves
+from ..dispatch.transitions import Transitions
 from ..errors import LocalProtocolError
 from ..event_loop import (
     is_cancellation,
@@ -92,8 +92,8 @@ class Pipeline:
         self._step = Step(trajectory, self._outbox)
         self._trajectory = trajectory
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {}, facts)
-        moves = Moves(pool, tools, limits, options, self._step, self._start_call, self._at)
-        self._calls = Calls(moves, tools)
+        transitions = Transitions(pool, tools, limits, options, self._step, self._start_call, self._at)
+        self._calls = Calls(transitions, tools)
         self._resumed = suspended
         self._asks_model = asks_model
         self._request = request
@@ -566,7 +566,7 @@ class Pipeline:
         await self._calls.wait_idle()
         while self._calls.to_tell and self._ending.failure is None:
             self._outbox.rest()
-            await self._calls.wait_told()
+            await self._calls.wait_decided()
             await self._calls.wait_idle()
 
     async def _calls_end_watched(self, later: AsyncIterator[Mapping[str, Any]]) -> None:

@@ -9,12 +9,12 @@ from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
 from ..dispatch.executor import Executor
-from ..dispatch.options import OnToolError, arounds_of, check_context, executors_of
+from ..dispatch.options import OnToolError, check_context, executors_of, middleware_of
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
 from ..sources import answer_of, open_source
 from ..stages import DEFAULT, StageList
-from ..tools import AnyTools, Around, Toolset
+from ..tools import AnyTools, Middleware, Toolset
 from ..turn import Turn
 from ..wires import Wire
 from .block import Pipeline
@@ -48,7 +48,7 @@ class StepKeywords(TypedDict, total=False):
     approve: Approver | None
     executor: Executor | Mapping[str, Executor] | None
     stages: StageList
-    around: Around | Sequence[Around] | None
+    middleware: Middleware | Sequence[Middleware] | None
     pool: CallPool | None
     limits: Limits
     on_tool_error: OnToolError
@@ -75,7 +75,7 @@ def pipeline(
     context: Any = None,
     approve: Approver | None = None,
     executor: Executor | Mapping[str, Executor] | None = None,
-    around: Around | Sequence[Around] | None = None,
+    middleware: Middleware | Sequence[Middleware] | None = None,
     store: IdempotencyStore | None = None,
     output: OutputType | None = None,
     pool: CallPool | None = None,
@@ -115,8 +115,9 @@ def pipeline(
             that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
         executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. You enter
             and leave it.
-        around: middleware around every call, one or several, the first outermost: an ``async def around(call, run)``
-            whose value is the call's, as in ``return await run()``. See `streamtools.tools.Around`.
+        middleware: called in the place of every call, one or several, the first outermost: an
+            ``async def middleware(call, run)`` whose value is the call's, as in ``return await run()``. See
+            `streamtools.tools.Middleware`.
         store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
             if the `trajectory` has the same ``run_id`` again.
         output: the type of the answer, where the request asked for JSON: a pydantic model, a dataclass, a TypedDict, or
@@ -151,7 +152,7 @@ def pipeline(
         approver=approve,
         on_tool_error=on_tool_error,
         executors=executors_of(executor, toolset),
-        around=arounds_of(around),
+        middleware=middleware_of(middleware),
         context=context,
         store=store,
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from ..dispatch import Approver, Decision, Deny, DispatchOptions
-from ..dispatch.options import arounds_of, check_context, executors_of
+from ..dispatch.options import check_context, executors_of, middleware_of
 from ..dispatch.store import IdempotencyStore
 from ..dispatch.suspended import Suspended, SuspendedCall
 from ..errors import DecisionError
@@ -55,7 +55,7 @@ def resume(
         decisions: those made so far, each about a call as it was shown; see `Decision`.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
-        options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``around``,
+        options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``middleware``,
             ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their
             own run's limits are accepted here.
 
@@ -114,7 +114,7 @@ def run_calls(
         observers: see `pipeline`.
         trajectory: the run that they are a step of. Only with one do calls count as repeated, for
             ``Limits(max_repeated_calls=...)``.
-        options: ``context``, ``approve``, ``executor``, ``around``, ``stages``, ``pool``, ``limits`` and
+        options: ``context``, ``approve``, ``executor``, ``middleware``, ``stages``, ``pool``, ``limits`` and
             ``on_tool_error``, as for `pipeline`. Calls that wait for an approval are in `Pipeline.suspended`; values of
             calls that are resumed have to be JSON.
 
@@ -154,7 +154,7 @@ class _ModellessStep:
         dispatch = DispatchOptions(
             on_tool_error=options.get("on_tool_error", "continue"),
             executors=executors_of(options.get("executor"), self.toolset),
-            around=arounds_of(options.get("around")),
+            middleware=middleware_of(options.get("middleware")),
             context=options.get("context"),
             **own,
         )

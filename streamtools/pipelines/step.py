@@ -229,7 +229,7 @@ class Step:
                 self._failures.append((observer, error))
                 continue
             if manager is not None:
-                managers.append(_Around(manager, partial(self._fails, observer)))
+                managers.append(_Reporting(manager, partial(self._fails, observer)))
         self._drop_failed()
         return managers
 
@@ -286,7 +286,7 @@ def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> 
     return call
 
 
-class _Around:
+class _Reporting:
     """An observer's context manager that cannot change what happens to the tool inside it."""
 
     def __init__(self, manager: AbstractContextManager[object], fails: Callable[[Exception], None]) -> None:

@@ -15,7 +15,7 @@ from ..on_demand import names
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Tool, validate_tool_call
-from .options import Around, Effect, NeedsApproval, RunCall, ToolCallRequest
+from .options import Effect, Middleware, NeedsApproval, RunCall, ToolCallRequest
 from .tool import tool, tools_of
 from .toolset import AnyTool, AnyTools, Exported, Toolset
 
@@ -29,7 +29,7 @@ __all__ = [
     "AnyTool",
     "AnyTools",
     "ArgumentsValidator",
-    "Around",
+    "Middleware",
     "Binder",
     "Bound",
     "Coerce",

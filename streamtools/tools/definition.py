@@ -200,7 +200,7 @@ class Tool(RunOptions, Generic[P, R]):
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
-                ``around``, ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is not a schema, refers to another document, or exceeds a limit.
@@ -263,7 +263,7 @@ class Tool(RunOptions, Generic[P, R]):
             output_schema: see `tool`.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
-                ``around``, ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its

@@ -1,6 +1,6 @@
 """Defines the options of a tool, each with its default, and the middleware around its calls.
 
-`streamtools.tool` explains each option for its users. Middleware is an `Around`: a function around a tool's calls,
+`streamtools.tool` explains each option for its users. Middleware is a `Middleware`: a function around a tool's calls,
 which is given the call as a `ToolCallRequest`.
 """
 
@@ -20,8 +20,8 @@ from .checks import Check, check_checks
 from .results import OutputSchema
 
 __all__ = [
-    "Around", "ConflictKey", "Effect", "NeedsApproval", "RunCall", "RunKeywords", "RunOptions", "ToolCallRequest",
-    "ToolKeywords", "ToolOptions", "check_names", "check_options", "is_around",
+    "ConflictKey", "Effect", "Middleware", "NeedsApproval", "RunCall", "RunKeywords", "RunOptions", "ToolCallRequest",
+    "ToolKeywords", "ToolOptions", "check_names", "check_options", "is_middleware",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
-    around: Around | None = field(default=None, repr=False)
+    middleware: Middleware | None = field(default=None, repr=False)
     """Middleware around every call."""
     retries: int = 0
     """The number of times that a run which raised or timed out is tried again."""
@@ -98,7 +98,7 @@ class RunKeywords(TypedDict, total=False):
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
-    around: Around | None
+    middleware: Middleware | None
     retries: int
     retry_delay_s: float
 
@@ -182,8 +182,8 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, (str, NoneType)) or _is_plain_function(value),
         "an argument's name, or a plain function of the arguments by name",
     ),
-    "around": (
-        lambda value: value is None or is_around(value),
+    "middleware": (
+        lambda value: value is None or is_middleware(value),
         "an async function of a call and of a function that runs it",
     ),
     "retries": (lambda value: _is_count(value, 0), "an integer of 0 or more"),
@@ -246,11 +246,11 @@ class RunCall(Protocol):
         ...
 
 
-Around: TypeAlias = Callable[[ToolCallRequest, RunCall], Awaitable[Any]]
+Middleware: TypeAlias = Callable[[ToolCallRequest, RunCall], Awaitable[Any]]
 """Middleware: an async function of a call and of a function that runs it. The value that it returns is the call's; None
 keeps the one that `run` returned."""
 
 
-def is_around(given: object) -> bool:
+def is_middleware(given: object) -> bool:
     """Returns whether this may be middleware: an async function, or an object whose call is one."""
     return inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(getattr(given, "__call__", None))  # noqa: B004

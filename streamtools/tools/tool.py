@@ -68,8 +68,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             by side. None as a key conflicts with nothing. Keep keys of different kinds apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
-        around: middleware, an ``async def around(call, run)`` that is called in the place of each call, and whose value
-            is the call's: ``return await run()``; see `streamtools.tools.Around`.
+        middleware: an ``async def middleware(call, run)`` that is called in the place of each call, and whose value
+            is the call's: ``return await run()``; see `streamtools.tools.Middleware`.
         retries: how often a run that raised or timed out is tried again; for ``pure`` and ``idempotent`` tools.
         retry_delay_s: seconds before the first retry, twice that before the next, and so on, 60 at most. The call keeps
             its place meanwhile.

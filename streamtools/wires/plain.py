@@ -20,7 +20,7 @@ tried in their places.
     learn(payload, "lo")       the long way; True: from now on `template` may be compared
     payload == template        and `leaf.value` is the piece
     learn_bytes(data, ", ")    for the JSON text of each such payload, while there are `tries`
-    around.piece_of(data)      once there is `around`: the piece of a payload that has these bytes
+    surroundings.piece_of(data) once there is `surroundings`: the piece of a payload that has these bytes
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .cursors import EventCursors, is_number
 from .fields import Path
 from .reading import says_something
 
-__all__ = ["Around", "GrowingPart", "PlainDelta", "PlainPath"]
+__all__ = ["Surroundings", "GrowingPart", "PlainDelta", "PlainPath"]
 
 _MAX_DEPTH = 7  # of a value beside the piece: comparing recurses
 _NO_NAMES: frozenset[str] = frozenset()
@@ -112,8 +112,18 @@ class PlainPath:
     """
 
     __slots__ = (
-        "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "around", "cursors", "leaf",
-        "template", "tries",
+        "_before",
+        "_deltas",
+        "_in_vain",
+        "_last",
+        "_likely",
+        "_rest",
+        "_varied",
+        "cursors",
+        "leaf",
+        "surroundings",
+        "template",
+        "tries",
     )  # fmt: skip
 
     def __init__(self, deltas: tuple[PlainDelta, ...], cursors: EventCursors | None = None) -> None:
@@ -122,7 +132,7 @@ class PlainPath:
         """Equals each payload that differs from the last one in its piece alone; None while there is none."""
         self.leaf = _Leaf()
         """Has the piece of the payload that was compared last."""
-        self.around: Around | None = None
+        self.surroundings: Surroundings | None = None
         """The bytes around the piece; None while they are not known. Reset it when a payload has others."""
         self.tries = 0
         """How often these may still be looked for."""
@@ -136,7 +146,7 @@ class PlainPath:
 
     def forget(self) -> None:
         """Drops what was learned: a payload goes the long way, after which nothing need be as it was."""
-        self.template = self.around = self._before = self._last = None
+        self.template = self.surroundings = self._before = self._last = None
         self.tries = 0
 
     def learn(self, payload: dict[str, Any], text: str) -> bool:
@@ -178,19 +188,19 @@ class PlainPath:
             return
         other = text + "."
         for find in (bytes.find, bytes.rfind):  # a key or another value may be equal to the piece
-            around = _common(last, (data, text), find)
-            if around is None:
+            surroundings = _common(last, (data, text), find)
+            if surroundings is None:
                 continue
             try:
-                example = orjson.loads(around.example(other))
+                example = orjson.loads(surroundings.example(other))
             except orjson.JSONDecodeError:
                 continue
             if (
                 example == self.template
                 and self.leaf.value == other
-                and (self.cursors is None or around.follow(self.cursors, data, payload.get(self.cursors.field)))
+                and (self.cursors is None or surroundings.follow(self.cursors, data, payload.get(self.cursors.field)))
             ):
-                self.around = around
+                self.surroundings = surroundings
                 return
 
     def _template(self, delta: PlainDelta, payload: dict[str, Any]) -> Any:
@@ -268,7 +278,7 @@ class _Gap(NamedTuple):
         return lambda found: fits(found) and text_goes_on(prefix + found + suffix)
 
 
-class Around:
+class Surroundings:
     """The bytes that payloads have before their piece and after it, with at most one gap on each side.
 
     Args:
@@ -347,7 +357,9 @@ class Around:
         return b"".join((self.head, left, self.left_inner, written, self.right_inner, right, self.tail))
 
 
-def _common(one: tuple[bytes, str], other: tuple[bytes, str], find: Callable[[bytes, bytes], int]) -> Around | None:
+def _common(
+    one: tuple[bytes, str], other: tuple[bytes, str], find: Callable[[bytes, bytes], int]
+) -> Surroundings | None:
     """Returns the bytes around the piece that two payloads have in common; None if they differ in more than one gap on
     a side, or a piece is not written as orjson writes it.
 
@@ -371,7 +383,7 @@ def _common(one: tuple[bytes, str], other: tuple[bytes, str], find: Callable[[by
         right_inner, tail = b"", right_inner
     if (left is not None and not left_inner) or (right is not None and not right_inner):
         return None  # the gap has no end
-    return Around(head, left, left_inner, right_inner, right, tail)
+    return Surroundings(head, left, left_inner, right_inner, right, tail)
 
 
 def _gap(one: bytes, other: bytes) -> tuple[bytes, _Gap | None, bytes] | None:

@@ -101,10 +101,10 @@ async def test_resumed_calls_are_given_the_context_of_the_new_run() -> None:
 
 
 async def test_middleware_sees_the_context() -> None:
-    async def around(call: ToolCallRequest, run: RunCall) -> Any:
+    async def middleware(call: ToolCallRequest, run: RunCall) -> Any:
         return f"{call.context.user}: {await run()}"
 
-    seen = (await run_calls([("a", "whose", {})], [whose], context=Deps("Di"), around=around)).observations
+    seen = (await run_calls([("a", "whose", {})], [whose], context=Deps("Di"), middleware=middleware)).observations
     assert seen[0].value == "Di: Di"
 
 

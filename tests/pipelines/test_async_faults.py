@@ -921,7 +921,7 @@ async def test_an_observer_whose_event_types_are_no_use_breaks_neither_stream_no
         await anyio.lowlevel.checkpoint()
 
 
-class Around(Watcher):
+class Middleware(Watcher):
     """An observer whose manager around the tool misbehaves."""
 
     def __init__(self, how: str) -> None:
@@ -952,7 +952,9 @@ async def test_what_an_observer_holds_around_a_tool_changes_nothing(how: str, sp
         raise ValueError("mine")
 
     events, _ = await read(
-        stream(chat(calls=[("a", "spend", "{}"), ("b", "fails", "{}")])), tools=[spend, fails], observers=[Around(how)]
+        stream(chat(calls=[("a", "spend", "{}"), ("b", "fails", "{}")])),
+        tools=[spend, fails],
+        observers=[Middleware(how)],
     )
     first, second = events.turn.observations
     assert (first.outcome, first.value, spent) == ("ok", "spent", [1])

@@ -476,14 +476,14 @@ async def test_steps_that_share_a_run_make_one_gap_of_the_numbers_that_each_has_
     )
 
 
-Moves = st.lists(
+Transitions = st.lists(
     st.one_of(st.integers(1, 12).map(lambda n: ("emit", n)), st.integers(1, 12).map(lambda n: ("take", n)))
 )
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @settings(max_examples=examples(60), deadline=None)
-@given(moves=Moves, size=st.integers(1, 9))
+@given(moves=Transitions, size=st.integers(1, 9))
 def test_events_and_gaps_together_account_for_every_number_once(
     backend: str, moves: list[tuple[str, int]], size: int
 ) -> None:

@@ -319,7 +319,7 @@ async def test_middleware_and_checks_are_those_of_any_run() -> None:
         seen.append(call.arguments)
         return await run()
 
-    run = run_of(Model(CALL, ANSWER), OpenAIStructuredAdapter(wrapped=False), around=[noted])
+    run = run_of(Model(CALL, ANSWER), OpenAIStructuredAdapter(wrapped=False), middleware=[noted])
     await run
     assert (run.outcome, len(seen)) == ("answered", 1)
 

@@ -298,7 +298,7 @@ def test_streams_are_watched_although_the_task_that_watches_was_cancelled_by_its
 
 @pytest.mark.parametrize("around", ["the block", "the loop"])
 @pytest.mark.parametrize("by", ["timeout", "cancel"])
-def test_asyncios_own_ways_to_cancel_stop_all_and_leave_no_request_behind(around: str, by: str) -> None:
+def test_asyncios_own_ways_to_cancel_stop_all_and_leave_no_request_behind(middleware: str, by: str) -> None:
     stopped: list[str] = []
 
     async def main() -> None:
@@ -331,7 +331,7 @@ def test_asyncios_own_ways_to_cancel_stop_all_and_leave_no_request_behind(around
 
         cutting = asyncio.ensure_future(cut_it())
         events = pipeline(hanging(anthropic(calls=[("a", "works", "{}")], stop=None)), tools=[works])
-        if around == "the block":
+        if middleware == "the block":
             await inside_the_cut(block())
         else:
             async with events:

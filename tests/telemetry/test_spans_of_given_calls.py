@@ -31,7 +31,7 @@ async def test_a_call_that_its_middleware_answers_has_a_span_without_attempts(sp
         return 7
 
     tracing = Tracing(tracer_provider=spans.provider)
-    await run_calls([("a", "add", {"a": 1})], [add], observers=[tracing], around=cached)
+    await run_calls([("a", "add", {"a": 1})], [add], observers=[tracing], middleware=cached)
     (span,) = spans.tools()
     told = span.attributes or {}
     assert (told["streamtools.call.outcome"], told["streamtools.tool.attempts"]) == ("ok", 0)

@@ -368,11 +368,11 @@ def unparsed(data: list[tuple[bytes, str]]) -> int:
     """The number of payloads whose pieces were found, and are these, by the bytes around them."""
     path, known = PlainPath(find("openai.chat_completions").new_decoder(Limits()).plain), 0
     for one, piece in data:
-        if path.around is not None and (read := path.around.piece_of(one)) is not None:
+        if path.surroundings is not None and (read := path.surroundings.piece_of(one)) is not None:
             assert read == piece
             known += 1
         elif (payload := json.loads(one)) == path.template:
-            path.around = None
+            path.surroundings = None
             if path.tries:
                 path.learn_bytes(one, piece, payload)
         else:
@@ -387,7 +387,7 @@ def test_nothing_is_learned_from_long_payloads_nor_from_many_that_differ() -> No
     tries = path.tries
     path.learn_bytes(long, "a piece", {})
     path.learn_bytes(long, "a piece", {})
-    assert (path.around, path.tries) == (None, tries - 2)
+    assert (path.surroundings, path.tries) == (None, tries - 2)
 
 
 class Odd(str):

@@ -110,7 +110,7 @@ class TextCalls(TextStage):
         if self._behind and text and not text.isspace():
             self._behind = self._behind_call = False
             self._thought.forget()
-        self._tell_text(text)
+        self._emit_text(text)
 
     def think(self, text: str) -> None:
         """Emits a piece of a thought."""
@@ -288,7 +288,7 @@ class TextCalls(TextStage):
             self._reader.at = len(self._reader.text)  # the rest is part of a closing marker
             self._reader.let_go()
         else:
-            self._tell_text(self._reader.take_back())
+            self._emit_text(self._reader.take_back())
 
 
 def _spoiled(reader: Reader, calls: CallWriter, stops: Markers, closers: Collection[str], rest: str) -> Parsing[None]:

@@ -87,7 +87,7 @@ class TextStage(ABC):
         """Returns the `StreamEnd` to pass on."""
         return end
 
-    def _tell_text(self, text: str) -> None:
+    def _emit_text(self, text: str) -> None:
         if not text:
             return
         if not self._open:
@@ -211,7 +211,7 @@ class SplitThink(TextStage):
 
     def _tell(self, text: str) -> None:
         if not self._inside:
-            self._tell_text(text)
+            self._emit_text(text)
         elif text:
             if not self._thinking:
                 self._thinking = True

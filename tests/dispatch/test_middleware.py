@@ -54,7 +54,7 @@ async def test_middleware_sees_the_call_and_its_value_and_may_keep_it_without_a_
         log.append((call.call_id, call.tool_name, dict(call.arguments), call.effect, call.step))
         log.append(await run())
 
-    seen = await one(ADD, [add], around=logged)
+    seen = await one(ADD, [add], middleware=logged)
     assert (seen.outcome, seen.value, seen.model_content) == ("ok", 3, "3")
     assert log == [("c1", "add", {"a": 1, "b": 2}, "pure", 0), 3]
 
@@ -63,21 +63,21 @@ async def test_the_first_is_outermost_and_the_tools_own_innermost() -> None:
     order: list[str] = []
 
     def named(name: str) -> Any:
-        async def around(call: ToolCallRequest, run: RunCall) -> Any:
+        async def middleware(call: ToolCallRequest, run: RunCall) -> Any:
             order.append(f"{name} in")
             value = await run()
             order.append(f"{name} out")
             return value
 
-        return around
+        return middleware
 
-    @tool(effect="pure", around=named("own"))
+    @tool(effect="pure", middleware=named("own"))
     def act() -> str:
         """Act."""
         order.append("act")
         return "done"
 
-    seen = await one([("c1", "act", {})], [act], around=[named("a"), named("b")])
+    seen = await one([("c1", "act", {})], [act], middleware=[named("a"), named("b")])
     assert order == ["a in", "b in", "own in", "act", "own out", "b out", "a out"]
     assert seen.value == "done"
 
@@ -86,7 +86,7 @@ async def test_a_value_that_is_returned_without_running_is_the_calls_and_nothing
     async def cached(call: ToolCallRequest, run: RunCall) -> Any:
         return 42
 
-    async with run_calls(ADD, [add], around=cached) as events:
+    async with run_calls(ADD, [add], middleware=cached) as events:
         seen = [event async for event in events]
     (found,) = events.turn.observations
     assert (found.outcome, found.value, found.attempts, found.duration, ran) == ("ok", 42, 0, None, [])
@@ -102,8 +102,8 @@ async def test_a_cache_serves_the_second_call() -> None:
             kept[key] = await run()
         return kept[key]
 
-    await one(ADD, [add], around=cached)
-    seen = await one([("c2", "add", {"b": 2, "a": 1})], [add], around=cached)
+    await one(ADD, [add], middleware=cached)
+    seen = await one([("c2", "add", {"b": 2, "a": 1})], [add], middleware=cached)
     assert (seen.value, ran) == (3, [(1, 2)])
 
 
@@ -111,13 +111,13 @@ async def test_other_arguments_are_validated_again_and_are_those_of_the_record()
     async def more(call: ToolCallRequest, run: RunCall) -> Any:
         return await run({**call.arguments, "b": 10})
 
-    seen = await one(ADD, [add], around=more)
+    seen = await one(ADD, [add], middleware=more)
     assert (seen.value, ran, seen.validated_args) == (11, [(1, 10)], {"a": 1, "b": 10})
 
     async def wrong(call: ToolCallRequest, run: RunCall) -> Any:
         return await run({"a": "many"})
 
-    seen = await one(ADD, [add], around=wrong)
+    seen = await one(ADD, [add], middleware=wrong)
     assert (seen.outcome, isinstance(seen.error, InvalidArguments), ran) == ("failed", True, [(1, 10)])
 
 
@@ -130,7 +130,7 @@ async def test_other_arguments_may_be_values_of_the_tools_own_types() -> None:
     async def later(call: ToolCallRequest, run: RunCall) -> Any:
         return await run({"day": dt.date(2026, 12, 24)})
 
-    assert (await one([("c1", "wait", {"day": "2026-01-01"})], [wait], around=later)).value == "24.12."
+    assert (await one([("c1", "wait", {"day": "2026-01-01"})], [wait], middleware=later)).value == "24.12."
 
 
 async def test_an_inner_middleware_sees_the_arguments_of_the_outer_one() -> None:
@@ -140,14 +140,14 @@ async def test_an_inner_middleware_sees_the_arguments_of_the_outer_one() -> None
     async def inner(call: ToolCallRequest, run: RunCall) -> Any:
         return await run({**call.arguments, "b": 1})
 
-    assert (await one(ADD, [add], around=[outer, inner])).value == 6
+    assert (await one(ADD, [add], middleware=[outer, inner])).value == 6
 
 
 async def test_deny_is_a_denial_as_an_approvers() -> None:
     async def guarded(call: ToolCallRequest, run: RunCall) -> Any:
         return await run() if call.arguments["a"] > 1 else Deny("too small")
 
-    seen = await one(ADD, [add], around=guarded)
+    seen = await one(ADD, [add], middleware=guarded)
     assert (seen.outcome, ran) == ("denied", [])
     assert "too small" in seen.model_content
 
@@ -157,7 +157,7 @@ async def test_a_call_that_has_run_is_not_denied() -> None:
         await run()
         return Deny("oh")
 
-    seen = await one(ADD, [add], around=late)
+    seen = await one(ADD, [add], middleware=late)
     assert (seen.outcome, ran) == ("failed", [(1, 2)])
     assert "denied after it had run" in seen.model_content
 
@@ -173,7 +173,7 @@ async def test_a_tools_failure_comes_out_of_run_and_may_be_replaced_or_let_throu
             raise
 
     calls = [("c1", "fail", {"why": "x"})]
-    seen = await one(calls, [fail], around=seen_by)
+    seen = await one(calls, [fail], middleware=seen_by)
     assert (seen.outcome, repr(seen.exception)) == ("failed", "KeyError('x')")
     assert caught == [seen.exception]
 
@@ -183,7 +183,7 @@ async def test_a_tools_failure_comes_out_of_run_and_may_be_replaced_or_let_throu
         except ToolError:
             return "nothing found"
 
-    seen = await one(calls, [fail], around=instead)
+    seen = await one(calls, [fail], middleware=instead)
     assert (seen.outcome, seen.value, seen.error) == ("ok", "nothing found", None)
 
     async def swallowed(call: ToolCallRequest, run: RunCall) -> None:
@@ -192,28 +192,28 @@ async def test_a_tools_failure_comes_out_of_run_and_may_be_replaced_or_let_throu
         except ToolError:
             return
 
-    assert (await one(calls, [fail], around=swallowed)).outcome == "failed"
+    assert (await one(calls, [fail], middleware=swallowed)).outcome == "failed"
 
 
 async def test_middleware_that_raises_fails_the_call_with_its_exception_a_property_away() -> None:
     async def broken(call: ToolCallRequest, run: RunCall) -> Any:
         raise LookupError("no table")
 
-    seen = await one(ADD, [add], around=broken)
+    seen = await one(ADD, [add], middleware=broken)
     assert (seen.outcome, type(seen.exception), ran) == ("failed", LookupError, [])
     assert "no table" not in seen.model_content
 
     async def told(call: ToolCallRequest, run: RunCall) -> Any:
         raise ToolError("closed on Sundays")
 
-    assert "closed on Sundays" in (await one(ADD, [add], around=told)).model_content
+    assert "closed on Sundays" in (await one(ADD, [add], middleware=told)).model_content
 
 
 async def test_middleware_that_neither_runs_nor_returns_is_named() -> None:
     async def forgetful(call: ToolCallRequest, run: RunCall) -> None:
         run
 
-    seen = await one(ADD, [add], around=forgetful)
+    seen = await one(ADD, [add], middleware=forgetful)
     assert (seen.outcome, ran) == ("failed", [])
     assert "the middleware forgetful returned nothing, and did not run the call" in seen.model_content
 
@@ -228,7 +228,7 @@ async def test_a_call_is_run_once() -> None:
         except LocalProtocolError as error:
             problems.append(str(error))
 
-    seen = await one(ADD, [add], around=twice)
+    seen = await one(ADD, [add], middleware=twice)
     assert (seen.value, ran) == (3, [(1, 2)])
     assert problems == ["add, call c1: it was run already; its tool's retries= run it again"]
 
@@ -248,7 +248,7 @@ async def test_retries_and_the_timeout_are_inside() -> None:
             raise OSError
         return "at last"
 
-    seen = await one([("c1", "flaky", {})], [flaky], around=counted)
+    seen = await one([("c1", "flaky", {})], [flaky], middleware=counted)
     assert (seen.value, seen.attempts, tries) == ("at last", 3, [0])
 
     @tool(effect="pure", timeout=0.01)
@@ -263,8 +263,8 @@ async def test_retries_and_the_timeout_are_inside() -> None:
         except ToolError as error:
             return f"gave up: {type(error).__name__}"
 
-    assert (await one([("c1", "slow", {})], [slow], around=instead)).value == "gave up: ToolTimeout"
-    assert (await one([("c1", "slow", {})], [slow], around=counted)).outcome == "timed_out"
+    assert (await one([("c1", "slow", {})], [slow], middleware=instead)).value == "gave up: ToolTimeout"
+    assert (await one([("c1", "slow", {})], [slow], middleware=counted)).outcome == "timed_out"
 
 
 @pytest.mark.parametrize("where", ["before", "inside", "behind"])
@@ -294,7 +294,7 @@ async def test_a_call_that_is_cancelled_ends_its_middleware(where: str) -> None:
             closed.append(where)
 
     with anyio.fail_after(30):
-        async with run_calls([("c1", "work", {})], [work], around=waits) as events:
+        async with run_calls([("c1", "work", {})], [work], middleware=waits) as events:
 
             async def cancel() -> None:
                 await reached.wait()
@@ -319,7 +319,7 @@ async def test_leaving_the_block_ends_middleware() -> None:
         finally:
             closed.append(True)
 
-    async with run_calls(ADD, [add], around=waits) as events:
+    async with run_calls(ADD, [add], middleware=waits) as events:
         await anext(events)
         await reached.wait()
     assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
@@ -337,8 +337,8 @@ async def test_a_store_keeps_what_the_tool_returned_and_middleware_sees_what_is_
         return (await run()).upper()
 
     store, calls = MemoryStore(), [("c1", "buy", {"item": "tea"})]
-    first = await one(calls, [buy], around=louder, store=store, trajectory=Trajectory(run_id="r"))
-    second = await one(calls, [buy], around=louder, store=store, trajectory=Trajectory(run_id="r"))
+    first = await one(calls, [buy], middleware=louder, store=store, trajectory=Trajectory(run_id="r"))
+    second = await one(calls, [buy], middleware=louder, store=store, trajectory=Trajectory(run_id="r"))
     assert (first.value, second.value, ran) == ("BOUGHT TEA", "BOUGHT TEA", ["tea"])
     assert (first.recorded, second.recorded) == (False, True)
 
@@ -354,13 +354,13 @@ async def test_a_call_that_was_approved_keeps_its_arguments() -> None:
         return await run({"amount": 1000})
 
     calls = [("c1", "pay", {"amount": 1})]
-    seen = await one(calls, [pay], around=more, approve=lambda _: True)
+    seen = await one(calls, [pay], middleware=more, approve=lambda _: True)
     assert (seen.outcome, type(seen.exception), ran) == ("failed", LocalProtocolError, [])
     run = run_calls(calls, [pay], store=(store := MemoryStore()))
     await run
     assert run.suspended is not None
     async with resume(
-        run.suspended, tools=[pay], store=store, decisions=decisions_on(run.suspended, {"c1": True}), around=more
+        run.suspended, tools=[pay], store=store, decisions=decisions_on(run.suspended, {"c1": True}), middleware=more
     ) as events:
         await events.finish()
     assert ([seen.outcome for seen in events.turn.observations], ran) == (["failed"], [])
@@ -380,9 +380,9 @@ async def test_other_arguments_may_not_name_another_thing_to_work_on() -> None:
         return await run({**call.arguments, "text": "other"})
 
     calls = [("c1", "write", {"path": "/a", "text": "x"})]
-    seen = await one(calls, [write], around=moved)
+    seen = await one(calls, [write], middleware=moved)
     assert (seen.outcome, type(seen.exception), ran) == ("failed", LocalProtocolError, [])
-    assert (await one(calls, [write], around=changed)).value == "written"
+    assert (await one(calls, [write], middleware=changed)).value == "written"
 
 
 async def test_a_tools_own_words_for_the_model_go_through_middleware() -> None:
@@ -398,7 +398,7 @@ async def test_a_tools_own_words_for_the_model_go_through_middleware() -> None:
         passed.append(value)
         return value
 
-    seen = await one([("c1", "look", {})], [look], around=watched)
+    seen = await one([("c1", "look", {})], [look], middleware=watched)
     assert (seen.value, seen.model_content, seen.result is not None) == (7, "seen", True)
     assert isinstance(passed[0], ToolResult)
 
@@ -412,7 +412,7 @@ async def test_a_value_from_middleware_is_checked_as_the_tools_own() -> None:
     async def wrong(call: ToolCallRequest, run: RunCall) -> Any:
         return "many"
 
-    seen = await one([("c1", "count", {})], [count], around=wrong)
+    seen = await one([("c1", "count", {})], [count], middleware=wrong)
     assert (seen.outcome, type(seen.error).__name__) == ("failed", "InvalidResult")
 
 
@@ -428,7 +428,7 @@ async def test_an_executor_is_given_the_other_arguments() -> None:
     async def more(call: ToolCallRequest, run: RunCall) -> Any:
         return await run({**call.arguments, "b": 10})
 
-    seen = await one(ADD, [add], around=more, executor=Elsewhere())
+    seen = await one(ADD, [add], middleware=more, executor=Elsewhere())
     assert (seen.value, given) == ("elsewhere", [{"a": 1, "b": 10}])
 
 
@@ -444,12 +444,12 @@ async def test_a_loop_has_middleware_in_every_step() -> None:
     async def ask(messages: Any, tools: Any) -> Any:
         return steps.pop(0)
 
-    async def around(call: ToolCallRequest, run: RunCall) -> Any:
+    async def middleware(call: ToolCallRequest, run: RunCall) -> Any:
         called.append(call.step)
         return await run()
 
     turn: Turn = await agent_loop(
-        ask, [{"role": "user", "content": "?"}], tools=[add], around=around, wire="openai.chat_completions"
+        ask, [{"role": "user", "content": "?"}], tools=[add], middleware=middleware, wire="openai.chat_completions"
     )
     assert (turn.text, called) == ("done", [0, 1])
 
@@ -460,16 +460,16 @@ async def sync_like(call: ToolCallRequest, run: RunCall) -> Any:
 
 @pytest.mark.parametrize("given", [lambda call, run: None, "around", [sync_like, 5]])
 def test_what_is_no_middleware_is_refused_with_what_to_write(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"around: .* is no middleware; write async def .*\(call, run\)"):
-        run_calls(ADD, [add], around=given)
+    with pytest.raises(TypeError, match=r"middleware: .* is no middleware; write async def .*\(call, run\)"):
+        run_calls(ADD, [add], middleware=given)
 
 
 def test_a_tools_middleware_is_checked_where_it_is_defined() -> None:
-    with pytest.raises(Exception, match="around: expected an async function"):
-        tool(lambda: None, name="x", around=lambda call, run: None)  # type: ignore[arg-type,return-value]
-    with pytest.raises(Exception, match="around: expected an async function"):
+    with pytest.raises(Exception, match="middleware: expected an async function"):
+        tool(lambda: None, name="x", middleware=lambda call, run: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(Exception, match="middleware: expected an async function"):
 
-        @tool(around=5)  # type: ignore[arg-type]
+        @tool(middleware=5)  # type: ignore[arg-type]
         def act() -> None:
             """Act."""
 
@@ -484,7 +484,7 @@ async def test_middleware_may_be_an_object() -> None:
             return await run()
 
     log = Log()
-    await one(ADD, [add], around=log)
+    await one(ADD, [add], middleware=log)
     assert log.names == ["add"]
 
 
@@ -499,5 +499,5 @@ async def test_a_failure_of_middleware_is_no_reason_to_retry() -> None:
         await run()
         raise ToolFailed("no")
 
-    seen = await one([("c1", "act", {})], [act], around=broken)
+    seen = await one([("c1", "act", {})], [act], middleware=broken)
     assert (seen.outcome, seen.attempts, ran) == ("failed", 1, [1])
