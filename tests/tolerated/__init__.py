@@ -1,4 +1,4 @@
-"""The deviations of real servers, and what becomes of each: read by the tests over all cases, and by the page about
+"""The deviations of real servers, and what becomes of each: read by the tests over all cases, and by the pages about
 wires (``docs/tables.py``). Each row names a case that shows it, in ``tests/data/quirks``.
 """
 

@@ -17,6 +17,8 @@ TOLERANCES = (
               source="pipecat-ai/pipecat#3960"),
     Tolerance("items that only the last event has", "taken from there",
               case="realtime-backfill", warning="terminal_backfill", servers="imitations"),
+    Tolerance("an event twice, with the same `event_id`", "once",
+              case="realtime-event-twice", warning="event_repeated", servers="relays"),
     Tolerance("events of another response, out of band", "left out, its calls do not run",
               case="realtime-other-response", warning="other_response", servers="OpenAI"),
     Tolerance("`arguments` as an object", "its text",
