@@ -21,13 +21,20 @@ from streamtools.stages import DIALECTS
 from streamtools.stages.text.dialects import FAMILIES
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import Tolerance
+from streamtools.wires.marks import MARKS
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from tolerated import TOLERATED  # beside the cases that show each
 
+_DOCS = Path(__file__).parent
+WIRE_PAGES = {name: _DOCS / "wires" / f"{name.replace('.', '_')}.md" for name in MARKS}
+"""The page of each wire."""
 PAGES = [
-    Path(__file__).parent / name
-    for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md", "observability.md", "debugging.md")
+    *(
+        _DOCS / name
+        for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md", "observability.md", "debugging.md")
+    ),
+    *WIRE_PAGES.values(),
 ]
 _TABLE = re.compile(r"(<!-- (tolerances|exports|dialects|words): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table, "outputs": exports.output_table}

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from named_tests import missing
+from sansio import DATA, QUIRKS, body_of
 
+from streamtools import parse
+from streamtools.warning_codes import WARNINGS
 from streamtools.wires import WIRES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+DOCS = REPOSITORY / "docs"
 SOURCES = sorted((REPOSITORY / "streamtools").rglob("*.py"))
 
 
@@ -33,22 +41,115 @@ def test_every_warning_code_is_on_the_page_about_debugging() -> None:
     assert sorted(code for code in codes if f"`{code}`" not in page) == []
 
 
-def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
-    page = (REPOSITORY / "docs" / "wires.md").read_text(encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("tables", REPOSITORY / "docs" / "tables.py")
+@cache
+def tables() -> ModuleType:
+    """The program that writes the tables."""
+    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
     assert spec is not None
     assert spec.loader is not None
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    assert [name for name in ("bodies", "calls", *WIRES) if f"<!-- tolerances: {name} -->" not in page] == []
-    assert [name for name in WIRES if f"| [`{name}`](#{name.replace('.', '')}) |" not in page] == []
-    for path in tables.PAGES:
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
+    for path in tables().PAGES:
         written = path.read_text(encoding="utf-8")
-        assert tables.with_tables(written) == written, "run: python docs/tables.py"
+        assert tables().with_tables(written) == written, "run: python docs/tables.py"
+
+
+# -- the pages about wires ---------------------------------------------------------------------------------------------
+
+
+def test_every_wire_has_its_page_which_the_table_of_wires_links() -> None:
+    shared = (DOCS / "wires.md").read_text(encoding="utf-8")
+    assert [name for name in ("bodies", "calls") if f"<!-- tolerances: {name} -->" not in shared] == []
+    pages = {wire: tables().WIRE_PAGES[wire] for wire in WIRES}
+    assert [wire for wire, page in pages.items() if f"| [`{wire}`](wires/{page.name}) |" not in shared] == []
+    assert sorted(pages.values()) == sorted((DOCS / "wires").iterdir())
+    for wire, page in pages.items():
+        written = page.read_text(encoding="utf-8")
+        assert written.startswith(f"# `{wire}`\n\n"), page
+        assert re.findall("<!-- tolerances: (.*) -->", written) == [wire], page
+
+
+def test_the_page_of_each_wire_has_the_warnings_that_its_cases_produce() -> None:
+    """A code that every wire shares may be on the page about all of them instead."""
+    produced = defaultdict[str, set[str]](set)
+    for quirk in QUIRKS:
+        turn = parse(body_of(quirk), wire=quirk["wire"], tools=quirk["tools"])
+        produced[quirk["wire"]] |= {warning.code for warning in turn.warnings}
+    shared = words_on((DOCS / "wires.md").read_text(encoding="utf-8"))
+    assert [
+        f"{wire}: {problem}"
+        for wire, page in tables().WIRE_PAGES.items()
+        for problem in wrong_codes(page.read_text(encoding="utf-8"), produced[wire], shared)
+    ] == []
+
+
+def wrong_codes(page: str, produced: Collection[str], shared: Collection[str]) -> Iterator[str]:
+    """Yields what is wrong with the warning codes on the page of a wire whose cases produce these codes."""
+    for code in re.findall(r"\bwarnings? `(\w+)`", page.replace("\n", " ")):
+        if code not in WARNINGS:
+            yield f"`{code}` is on the page as a warning, and not in WARNINGS"
+    for code in sorted(words_on(page) & WARNINGS.keys() - produced):
+        yield f"`{code}` is on the page, and no case produces it"
+    for code in sorted(produced - words_on(page) - shared):
+        yield f"a case produces `{code}`, which is on no page"
+
+
+def words_on(page: str) -> set[str]:
+    """The words on a page that may be codes."""
+    return set(re.findall(r"`([a-z_]+)`", page))
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        (
+            "left out, with the\nwarning `other_answer`",
+            "`other_answer` is on the page as a warning, and not in WARNINGS",
+        ),
+        ("calls are found (`missing_index`), `bom`", "`missing_index` is on the page, and no case produces it"),
+        ("nothing", "a case produces `bom`, which is on no page"),
+        ("arguments behind a mark (`bom`)", None),
+    ],
+)
+def test_a_wrong_code_on_a_page_is_seen(page: str, problem: str | None) -> None:
+    assert next(wrong_codes(page, {"bom", "name_split"}, {"name_split"}), None) == problem
+
+
+GOOGLES_WORDS = {"safety_decision"}
+"""Words of a provider that neither the package nor a case has."""
+
+
+def test_the_words_on_the_pages_about_wires_are_still_in_use() -> None:
+    """So also a code that was renamed or removed is found, be it called a warning there or not."""
+    used = set(GOOGLES_WORDS)
+    for source in [*SOURCES, *(DATA / "quirks").iterdir()]:
+        used.update(re.findall(r"[a-z]+(?:_[a-z]+)+", source.read_text(encoding="utf-8")))
+    for page in tables().WIRE_PAGES.values():
+        words = {word for word in words_on(page.read_text(encoding="utf-8")) if "_" in word.strip("_")}
+        assert sorted(words - used) == [], page
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]:
-        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", prose):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    pages = {page: prose_of(page) for page in [*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")]}
+    for page, prose in pages.items():
+        for target, _, heading in (link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)]+)", prose)):
+            path = (page.parent / target).resolve() if target else page
+            assert path.exists(), f"{page.name}: {target}"
+            assert not heading or heading in headings_of(pages[path]), f"{page.name}: {target}#{heading}"
+
+
+def prose_of(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings_of(prose: str) -> set[str]:
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", prose, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -24,7 +24,7 @@ __all__ = ["CallIds", "Tolerance", "Wire"]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """One deviation of real servers that a wire takes: a row of its table, and of the page about wires."""
+    """One deviation of real servers that a wire takes: a row of its table, and of its page."""
 
     seen: str
     """The deviation, as the server sends it."""

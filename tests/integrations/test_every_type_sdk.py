@@ -1,4 +1,4 @@
-"""Every type that the SDKs of Mistral, Cohere and Ollama know is read, or is listed on the page about wires with the
+"""Every type that the SDKs of Mistral, Cohere and Ollama know is read, or is listed on the page of its wire with the
 reason. `tests/wires/test_every_sdk_type.py` is the same for the SDKs that are installed with the development tools."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamtools import StreamDecoder, Turn, parse
 from streamtools.events import UnknownPayload
 from streamtools.exports import export_output
 
-PAGE = (Path(__file__).parents[2] / "docs" / "wires.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "wires" / "mistral_chat.md").read_text(encoding="utf-8")
 
 
 def wanted(module: str) -> Any:

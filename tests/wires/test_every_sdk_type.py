@@ -1,4 +1,4 @@
-"""Every type that the providers' SDKs know is read, or is listed on the page about wires with the reason.
+"""Every type that the providers' SDKs know is read, or is listed on the page of its wire with the reason.
 
 A new version of an SDK that brings a type fails here, so that nobody finds out from a stream.
 """
@@ -28,7 +28,7 @@ from profiles import mostly_thorough
 from streamtools import StreamDecoder, Turn, parse
 from streamtools.events import UnknownPayload
 
-PAGE = (Path(__file__).parents[2] / "docs" / "wires.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "wires" / "openai_responses.md").read_text(encoding="utf-8")
 CHAT, RESPONSES, REALTIME, ANTHROPIC, GEMINI, INTERACTIONS, LIVE = (
     "openai.chat_completions",
     "openai.responses",
