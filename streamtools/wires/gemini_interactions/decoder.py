@@ -120,7 +120,8 @@ class InteractionsDecoder(GrowingDecoder):
         )
         for path in (("text",), ("content", "text"), ("arguments",))
     )
-    _places: dict[object, GrowingStep]  # type: ignore[assignment]  # of this hop
+    # of this hop; `new_place` makes no others
+    _places: dict[object, GrowingStep]  # type: ignore[assignment]
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -187,7 +188,8 @@ class InteractionsDecoder(GrowingDecoder):
                 self.emit_unknown(self._usage_objects[-1], "interaction.usage")  # of the hop before
             if self._checkpoint is not None:
                 self._go_back(*self._checkpoint)
-            self._places, self._stopped, self._finish_raw = {}, False, None
+            self._places.clear()
+            self._stopped, self._finish_raw = False, None
             self._early = self._late = frozenset()
             self._last_id, self._since, self._usage_objects = id_of(payload), len(self._steps), ()
         self._hops.begin(payload)
