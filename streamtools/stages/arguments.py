@@ -11,10 +11,12 @@ object, only steps that lose nothing are tried, and each is named in the call's 
     fenced_arguments   a code fence, or a leading "json"  → the object inside
     bom                a leading byte order mark          → dropped
     lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
+    raw_line_break     a line break or tab in a string    → its escape, which stands for the same character
 
-Anything else is refused with the code of its problem: `incomplete_json` (a prefix: it was cut), `malformed_json`,
-`concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever
-completed or guessed.
+A trailing comma or a bracket too many is not taken off, since it may be the trace of a lost piece. For the same
+reason nothing is normalised in a call whose pieces came in disorder. Anything else is refused with the code of its
+problem: `incomplete_json` (a prefix: it was cut), `malformed_json`, `concatenated_json`, `non_object_arguments`,
+`number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever completed or guessed.
 
 Values of large texts are `Deferred`, since reading them would block the event loop.
 
@@ -69,6 +71,10 @@ _OPENING = ord("[")
 _HALF_ESCAPE = re.compile(
     r"(?P<kept>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
+# A string that is never closed is matched to its end: to look for another one inside of it would take quadratic time.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_RAW_BREAK = re.compile(r"(?P<kept>\\.)|[\n\r\t]", re.DOTALL)
+_BREAK_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 _MESSAGES = {
     "incomplete_json": "the arguments were cut: the JSON text is not complete",
@@ -172,10 +178,13 @@ def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], 
         except ValueError:
             problem = problem or _what_is_wrong(text)
             continue
-        if isinstance(value, str) and isinstance(inner := value_of(value), dict):
-            if problem := _out_of_bounds(value, limits):
-                return problem
-            candidate, value, steps = value, inner, (*steps, "double_encoded")
+        if isinstance(value, str):
+            for inside, more in _unbroken(value):
+                if isinstance(inner := value_of(inside), dict):
+                    if problem := _out_of_bounds(inside, limits):
+                        return problem
+                    candidate, value, steps = inside, inner, (*steps, "double_encoded", *more)
+                    break
         if value is None:
             return {}, (*steps, "empty_arguments")
         if isinstance(value, dict):
@@ -187,6 +196,14 @@ def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], 
 def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields the text as it is, then without each wrapping; nothing is computed before it is asked for."""
     yield text, ()
+    for bare, steps in _unwrapped(text):
+        for whole, more in _unbroken(bare):
+            if steps or more:
+                yield whole, (*steps, *more)
+
+
+def _unwrapped(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield text, ()
     bare = text.removeprefix("\ufeff")
     steps: tuple[str, ...] = ("bom",) if bare != text else ()
     if steps:
@@ -197,6 +214,18 @@ def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         whole = _HALF_ESCAPE.sub(lambda match: match["kept"] or "\\ufffd", bare)
         if whole != bare:
             yield whole, (*steps, "lone_surrogate")
+
+
+def _unbroken(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the text as it is, then with the line breaks and tabs in its strings escaped, if there are any."""
+    yield text, ()
+    whole = _STRING.sub(lambda string: _RAW_BREAK.sub(_escaped_break, string[0]), text)
+    if whole != text:
+        yield whole, ("raw_line_break",)
+
+
+def _escaped_break(match: re.Match[str]) -> str:
+    return match["kept"] or _BREAK_ESCAPES[match[0]]
 
 
 def _unfenced(text: str) -> str | None:

@@ -196,6 +196,60 @@ def test_a_wrapping_that_loses_nothing_is_taken_off_and_named(
     assert [warning.code for warning in turn.warnings] == noted
 
 
+LINES = {"a": "x\ny"}
+RAW_BREAKS = [
+    ('{"a": "x\ny"}', LINES, ["raw_line_break"]),
+    ('{"a": "\r\n\t"}', {"a": "\r\n\t"}, ["raw_line_break"]),
+    ('{\n\t"a": "x\ny"\r\n}\n', LINES, ["raw_line_break"]),
+    ('{\n\t"a":\r\n1\n}\n', {"a": 1}, []),
+    ('{"a": "x\\ny\\t"}', {"a": "x\ny\t"}, []),
+    ('{"a": "x\\n\ny", "b": "\\"\n\\\\"}', {"a": "x\n\ny", "b": '"\n\\'}, ["raw_line_break"]),
+    ('{"a\tb": {"\n": ["\n", 1]}}', {"a\tb": {"\n": ["\n", 1]}}, ["raw_line_break"]),
+    ('{"a": "{\n\t}", "b": "```\n"}', {"a": "{\n\t}", "b": "```\n"}, ["raw_line_break"]),
+    ('\ufeff{"a": "x\ny"}', LINES, ["bom", "raw_line_break"]),
+    ('```json\n{"a": "x\ny"}\n```', LINES, ["fenced_arguments", "raw_line_break"]),
+    ('{"a": "\\ud83d\n"}', {"a": "\ufffd\n"}, ["lone_surrogate", "raw_line_break"]),
+    ('"{\\"a\\": \\"x\\ny\\"}"', LINES, ["double_encoded", "raw_line_break"]),
+    ('"{\\"a\\":\n\\"x\\\\ny\\"}"', LINES, ["raw_line_break", "double_encoded"]),
+    ('"{\\"a\\": \\"x\ny\\"}"', LINES, ["raw_line_break", "double_encoded", "raw_line_break"]),
+]
+
+
+@pytest.mark.parametrize(("text", "value", "steps"), RAW_BREAKS)
+def test_a_line_break_or_tab_in_a_string_is_taken_as_it_stands(
+    text: str, value: dict[str, Any], steps: list[str]
+) -> None:
+    for body in (chat, anthropic):
+        turn = parse(body(calls=[("a", "f", text)]))
+        check_turn(turn)
+        check_histories(turn)
+        (call,) = turn.calls
+        assert (call.status, call.arguments, list(call.normalizations)) == ("ready", value, steps)
+        assert [warning.code for warning in turn.warnings] == list(dict.fromkeys(steps))
+        assert call.arguments_text == text
+        assert turn.messages(ANTHROPIC)[0]["content"][0]["input"] == value
+
+
+def test_an_escaped_line_break_is_not_counted_against_the_limit() -> None:
+    text = '{"a": "' + "\n" * 100 + '"}'
+    assert call_of(text, limits=Limits(max_argument_bytes=len(text))).arguments == {"a": "\n" * 100}
+    turn = parse(chat(calls=[("a", "f", text)]), limits=Limits(max_argument_bytes=len(text) - 1))
+    assert not any(call.dispatchable for call in turn.calls)
+
+
+def test_a_line_break_in_a_string_is_not_taken_where_a_call_is_cut_or_in_disorder() -> None:
+    text = '{"a": "x\ny"}'
+    started = anthropic([], [("c1", "f", text)])
+    cut = parse([chunk for chunk in started if b"_stop" not in chunk], wire=ANTHROPIC)
+    start, *pieces = (chunk for chunk in started if b"content_block_" in chunk)
+    early = [chunk for chunk in started if chunk not in (start, *pieces)]
+    early[1:1] = [*pieces[:-1], start, pieces[-1]]
+    for turn, problem in ((cut, "incomplete_json"), (parse(early, wire=ANTHROPIC), "incomplete_json")):
+        assert [(call.status, call.problem, call.arguments) for call in turn.calls] == [("truncated", problem, None)]
+    whole = [chunk.replace(b"x\\ny", b"x y") for chunk in early]
+    assert [call.arguments for call in parse(whole, wire=ANTHROPIC).calls] == [{"a": "x y"}]
+
+
 # -- refused ---------------------------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -204,7 +258,17 @@ REFUSED = {
         *("nul", '"{', "[", "-"),
     ],
     "malformed_json": [
-        *("{]", "{'a': 1}", '{"a": 1,}', '{"a": 01}', "{a: 1}", "True", "x", "/* */ {}", '{"a": "\n"}', '{"a": "\\x"}'),
+        *("{]", "{'a': 1}", '{"a": 1,}', '{"a": 01}', "{a: 1}", "True", "x", "/* */ {}", '{"a": "\\x"}'),
+        *(
+            '{"a": "\n", b}',
+            '{"a": "\n",}',
+            '{"a": "\n"}}',
+            '{"a": "\\\n"}',
+            '{"a": "\x00\n"}',
+            '{"a": "\x0b"}',
+            '{"a": \x0c1}',
+        ),
+        *('{"a": "\n', '{"a": "x" "\n"}', "{'a': '\n'}"),
         *('{"a": NaN}', '{"a": Infinity}', '{"a": -Infinity}', "NaN", '{"a": nan}'),
         *('{"a": 1}x', '{"a": 1}\x00', '{"a": 1}```', 'json{"a": 1}', "```json\n{'a': 1}\n```", "```json\n```"),
     ],
@@ -292,6 +356,8 @@ HOSTILE = {
     "commas": "{" + "," * N,
     "byte order marks": "\ufeff" * N,
     "a double-encoded text": json.dumps(json.dumps({"a": "\\" * N})),
+    "line breaks": '{"a": "' + "\n" * N + '"}',
+    "line breaks in a string that is never closed": '{"a": "' + '\\"\n' * N,
     "digits": '{"a":' + "1" * N + "}",
 }
 

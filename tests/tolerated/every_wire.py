@@ -73,5 +73,7 @@ CALLS = (
               case="chat-args-fenced", warning="fenced_arguments", servers="DeepSeek R1"),
     Tolerance("arguments after a byte order mark", "taken out",
               case="every-arguments-after-bom", warning="bom", servers="relays"),
+    Tolerance("line breaks and tabs in the strings of arguments, not escaped", "parts of the strings",
+              case="every-arguments-with-raw-breaks", warning="raw_line_break", servers="small models"),
 )  # fmt: skip
 """How calls come, whatever the wire."""

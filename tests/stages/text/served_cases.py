@@ -174,7 +174,7 @@ HERMES = [
         "a line break in a string",
         '<tool_call>{"name": "search", "arguments": {"query": "a\nb </tool_call>"}}</tool_call> so',
         " so",
-        (broken(ODD),),
+        (Called("search", {"query": "a\nb </tool_call>"}),),
     ),
     Case(
         "quotes as Python has them",
