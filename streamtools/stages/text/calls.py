@@ -228,12 +228,10 @@ class TextCalls(TextStage):
                 at = found.start()
                 break
             at = found.end()
-            if found[0] in dialect.orphans:
+            if found[0] in dialect.orphans or found[0] in dialect.drops:
                 self.say(text[start : found.start()])
-                if self._is_orphan(found[0]):
-                    self._warn("stray_marker", found[0])
-                else:
-                    self.say(found[0])
+                if found[0] in dialect.orphans:
+                    self._orphan(found[0])
                 start = at
                 continue
             parser = dialect.anywhere.get(found[0])
@@ -249,9 +247,12 @@ class TextCalls(TextStage):
             reader.feed("")
         return False
 
-    def _is_orphan(self, marker: str) -> bool:
-        """Returns whether a closing marker that closes nothing can be no prose."""
-        return not self._mentioned and (self._behind_call or not _is_plain_tag(marker))
+    def _orphan(self, marker: str) -> None:
+        """Drops a closing marker that closes nothing, unless it may be prose."""
+        if not self._mentioned and (self._behind_call or not _is_plain_tag(marker)):
+            self._warn("stray_marker", marker)
+        else:
+            self.say(marker)
 
     def _warn(self, code: str, detail: str) -> None:
         if code not in self._warned:
@@ -270,7 +271,7 @@ class TextCalls(TextStage):
         rest = self._reader.take_back()
         if calls.is_open and calls.close is not None:
             closers = dict.fromkeys([*self._dialect.closers, calls.close])
-            openers = () if calls.in_value else self._dialect.anywhere
+            openers = () if calls.in_value else (*self._dialect.anywhere, *self._dialect.drops)
             self._parsing = _spoiled(self._reader, calls, Markers([*openers, *closers]), closers, rest)
             return
         self._parsing = None

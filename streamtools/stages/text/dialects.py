@@ -46,16 +46,25 @@ def _objects(
     tolerates: str = "",
     *,
     inside: str | None = None,
+    header: str | None = None,
     keyed: bool = False,
     others: Mapping[str, Parser] | None = None,
     inner: Iterable[str] = (),
+    drops: Iterable[str] = (),
 ) -> TextDialect:
-    """Returns a dialect of call objects between markers. `others`: further markers; `inner`: possible orphans."""
-    read = notation.MarkedObjects(markers, inside=inside, keyed=keyed)
+    """Returns a dialect of call objects between markers. `others`: further markers; `inner`: possible orphans; `drops`:
+    markers that say nothing."""
+    read = notation.MarkedObjects(markers, inside=inside, header=header, keyed=keyed)
     closers = tuple({closer: None for closer in markers.values() if closer})
-    anywhere = {**_each(markers, read), **(others or {})}
+    anywhere = {**_each(read.openers, read), **(others or {})}
     return TextDialect(
-        name=name, anywhere=anywhere, closers=closers, inner=tuple(inner), example=example, tolerates=tolerates
+        name=name,
+        anywhere=anywhere,
+        closers=closers,
+        inner=tuple(inner),
+        drops=tuple(drops),
+        example=example,
+        tolerates=tolerates,
     )
 
 
@@ -110,18 +119,21 @@ _SERVED = (
         name="kimi",
         anywhere=_each(notation.KIMI_OPENERS, notation.kimi),
         closers=notation.KIMI_CLOSERS,
+        drops=("<|im_end|>",),
         example="<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
         '{"a": 1}<|tool_call_end|><|tool_calls_section_end|>',
-        tolerates="no section; no prefix; no number (`functions.f:0` is the call's id)",
+        tolerates="no section; `<|tool_call_section_begin|>`; no prefix; no number (`functions.f:0` is the call's id); "
+        "`<|im_end|>` is dropped",
     ),
     TextDialect(
         name="kimi_k3",
-        anywhere={markup.OPENER: markup.kimi_k3, markup.RESPONSE_END: thoughts.dropped(markup.RESPONSE_END)},
+        anywhere={markup.OPENER: markup.kimi_k3},
         closers=markup.XTML_CLOSERS,
         inner=markup.INNER,
+        drops=markup.XTML_DROPS,
         example='<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="a" type="number"'
         "<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
-        tolerates="no section; no type; thoughts in `think`",
+        tolerates="no section; no type; thoughts in `think`; the ends of response and message are dropped",
     ),
     TextDialect(
         name="glm",
@@ -163,7 +175,7 @@ _SERVED = (
     ),
 )
 
-_COHERE_TEXT = tuple(f"<|{edge}_{name}|>" for name in ("RESPONSE", "TEXT") for edge in ("START", "END"))
+_XLAM_MARKERS = {"[TOOL_CALLS]": None, "<tool_call>": "</tool_call>"}
 
 _OTHERS = (
     TextDialect(
@@ -181,12 +193,10 @@ _OTHERS = (
     ),
     TextDialect(
         name="harmony",
-        anywhere={
-            **_each(thoughts.HARMONY.openers, thoughts.HARMONY),
-            **_each(thoughts.HARMONY.ends, thoughts.dropped(*thoughts.HARMONY.ends)),
-        },
+        anywhere=_each(thoughts.HARMONY.openers, thoughts.HARMONY),
         at_beginning={"to=": thoughts.HARMONY},
         closers=thoughts.HARMONY.ends,
+        drops=thoughts.HARMONY.ends,
         example='<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>',
         tolerates="the recipient before the channel; a call in `analysis`; `<|call|>` left out at the end of the "
         "response; `analysis` is reasoning, other channels are text",
@@ -195,12 +205,12 @@ _OTHERS = (
         name="muse",
         anywhere={
             **_each(thoughts.MUSE_MESSAGES.openers, thoughts.MUSE_MESSAGES),
-            **_each(thoughts.MUSE_MESSAGES.ends, thoughts.dropped(*thoughts.MUSE_MESSAGES.ends)),
             **_each(markup.MUSE.openers, markup.MUSE),
         },
         at_beginning={"to=": thoughts.MUSE_MESSAGES},
         closers=(*markup.MUSE.closers, *thoughts.MUSE_MESSAGES.ends),
         inner=markup.MUSE.inner,
+        drops=thoughts.MUSE_MESSAGES.ends,
         example='<|start|>assistant to=t.f<|message|><atem:function_calls><atem:invoke name="t.f">'
         '<atem:parameter name="a">1</atem:parameter></atem:invoke></atem:function_calls><|eom|>',
         tolerates="no header; `to=self` is reasoning; a call quoted for `user` or `commentary` is text",
@@ -209,26 +219,25 @@ _OTHERS = (
         "inkling",
         {"<|content_invoke_tool_json|>": "<|end_message|>"},
         '<|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>',
-        "thoughts behind `<|content_thinking|>`; `<|content_text|>` is dropped",
+        "thoughts behind `<|content_thinking|>`; the markers around text are dropped, with the name before a call",
+        header="<|message_model|>",
         others={
             "<|content_thinking|>": thoughts.thought(
                 "<|content_thinking|>",
                 ["<|end_message|>"],
-                stops=["<|content_text|>", "<|content_invoke_tool_json|>"],
+                stops=["<|message_model|>", "<|content_text|>", "<|content_invoke_tool_json|>"],
             ),
-            **_each(["<|content_text|>", "<|end_message|>"], thoughts.dropped("<|content_text|>", "<|end_message|>")),
         },
+        drops=["<|content_text|>", "<|end_message|>", "<|content_model_end_sampling|>"],
     ),
     _objects(
         "cohere",
         {"<|START_ACTION|>": "<|END_ACTION|>"},
         '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}]<|END_ACTION|>',
         "thoughts in `<|START_THINKING|>`; the markers around text are dropped",
-        others={
-            "<|START_THINKING|>": thoughts.thought("<|START_THINKING|>", ["<|END_THINKING|>"]),
-            **_each(_COHERE_TEXT, thoughts.dropped(*_COHERE_TEXT)),
-        },
-        inner=("<|END_THINKING|>",),
+        others={"<|START_THINKING|>": thoughts.thought("<|START_THINKING|>", ["<|END_THINKING|>"])},
+        inner=["<|END_THINKING|>"],
+        drops=[f"<|{edge}_{name}|>" for name in ("RESPONSE", "TEXT") for edge in ("START", "END")],
     ),
     TextDialect(
         name="hunyuan",
@@ -271,7 +280,8 @@ _OTHERS = (
         "gigachat",
         dict.fromkeys(["<|function_call|>", "function call<|role_sep|>"]),
         '<|function_call|>{"name": "f", "arguments": {"a": 1}}',
-        "`function call<|role_sep|>` (3.0)",
+        "`function call<|role_sep|>` (3.0); `<|message_sep|>` is dropped",
+        drops=["<|message_sep|>\n\n", "<|message_sep|>"],  # the line breaks are a part of the token
     ),
     _objects(
         "apertus",
@@ -294,18 +304,19 @@ _OTHERS = (
     ),
     TextDialect(
         name="xlam",
-        anywhere={"[TOOL_CALLS]": notation.MarkedObjects({"[TOOL_CALLS]": None})},
+        anywhere=_each(_XLAM_MARKERS, notation.MarkedObjects(_XLAM_MARKERS)),
         at_line_start={"[": notation.bare_list, notation.FENCE: notation.fenced},
-        closers=(notation.FENCE,),
+        closers=(notation.FENCE, "</tool_call>"),
         example='[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}]',
-        tolerates="no marker at the beginning of a line; a code fence",
+        tolerates="no marker at the beginning of a line; a code fence; `<tool_call>` and its closing tag; one object "
+        "instead of the list",
     ),
     _objects(
         "granite",
         dict.fromkeys(["<|tool_call|>", "<tool_call>", "<function_call>"]),
         '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}]',
         "`<tool_call>`, `<function_call>` (20b); one object instead of the list; a closing tag",
-        inner=("</tool_call>", "</function_call>"),
+        inner=["</tool_call>", "</function_call>"],
     ),
     _objects(
         "longcat",

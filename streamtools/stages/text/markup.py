@@ -63,8 +63,8 @@ from .thoughts import read_thought
 
 __all__ = [
     "DOTS", "DSML", "GLM", "HUNYUAN", "HUNYUAN_OPENERS", "INNER", "INVOKE", "Invokes", "K2_HORIZON", "MARK",
-    "MINICPM", "MINIMAX", "MUSE", "NESTED_CLOSERS", "OPENER", "OPENERS", "PairedTags", "QWEN_OPENERS", "RESPONSE_END",
-    "STEP3", "XTML_CLOSERS", "hunyuan", "kimi_k3", "minimax_m3", "parameter_key", "qwen_coder",
+    "MINICPM", "MINIMAX", "MUSE", "NESTED_CLOSERS", "OPENER", "OPENERS", "PairedTags", "QWEN_OPENERS", "STEP3",
+    "XTML_CLOSERS", "XTML_DROPS", "hunyuan", "kimi_k3", "minimax_m3", "parameter_key", "qwen_coder",
 ]  # fmt: skip
 
 
@@ -177,7 +177,7 @@ class PairedTags:
         """Reads a section from behind its opening tag."""
         assert self._section is not None, "only a dialect with sections has their tags"
         yield from reader.then(self._call)
-        yield from reader.section(self._call, self._section[1], lambda: self.read_calls(reader, calls))
+        yield from reader.section(self._call, self._section[1:], lambda: self.read_calls(reader, calls))
 
     def read_calls(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         """Reads a call from behind its opening tag, and those before which a closing tag is missing."""
@@ -405,7 +405,7 @@ OPENER, _CLOSE, _SEP = "<|open|>", "<|close|>", "<|sep|>"
 _CALL_END, _TOOLS_END, _ARGUMENT_END, _THINK_END = (
     f"{_CLOSE}{name}{_SEP}" for name in ("call", "tools", "argument", "think")
 )
-RESPONSE_END = f"{_CLOSE}response{_SEP}"
+XTML_DROPS = (f"{_CLOSE}response{_SEP}", f"{_CLOSE}message{_SEP}", "<|end_of_msg|>")
 XTML_CLOSERS = (_CALL_END, _TOOLS_END)
 INNER = (_ARGUMENT_END, _THINK_END)
 _MAX_XTML_TAG = 512  # characters of a tag with its attributes; a name and a key are the longest of them
@@ -535,7 +535,8 @@ class Invokes:
         self._invoke_ends = tuple(f"</{prefix}{invoke}>" for prefix in prefixes)
         self._parameters = tuple(f'<{prefix}{parameter}{blank}name="' for prefix in prefixes for blank in blanks)
         self._parameter_ends = tuple(f"</{prefix}{parameter}>" for prefix in prefixes)
-        self._tags = Markers([*self._invokes, *self._invoke_ends, *self._parameters, *self._parameter_ends])
+        ends = (*self._invoke_ends, *self._parameter_ends, *self._ends)
+        self._tags = Markers([*self._invokes, *self._parameters, *ends])
         self._after_value = (*self._parameters, *self._invoke_ends, *self._invokes, *self._ends)
         self._objects, self._strays, self._cdata, self._spaces = objects, strays, cdata, spaces
         self.openers = (*sections, *self._invokes)

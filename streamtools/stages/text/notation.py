@@ -63,11 +63,12 @@ _DEEPSEEK_SECTIONS = ("<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>"
 DEEPSEEK_OPENERS = (*_DEEPSEEK_SECTIONS, _DEEPSEEK_CALL)
 DEEPSEEK_CLOSERS = (_DEEPSEEK_CALL_END, _DEEPSEEK_END)
 
-_KIMI_SECTION, _KIMI_CALL = "<|tool_calls_section_begin|>", "<|tool_call_begin|>"
+_KIMI_SECTIONS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
+_KIMI_ENDS = ("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
+_KIMI_CALL = "<|tool_call_begin|>"
 _KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_argument_begin|>", "<|tool_call_end|>"
-_KIMI_END = "<|tool_calls_section_end|>"
-KIMI_OPENERS = (_KIMI_SECTION, _KIMI_CALL)
-KIMI_CLOSERS = (_KIMI_CALL_END, _KIMI_END)
+KIMI_OPENERS = (*_KIMI_SECTIONS, _KIMI_CALL)
+KIMI_CLOSERS = (_KIMI_CALL_END, *_KIMI_ENDS)
 _KIMI_ID_END = Markers([_KIMI_ARGUMENTS])
 _KIMI_ID = re.compile(r"(?:functions\.)?([\w.\-]+?)(:\d+)?")
 
@@ -84,7 +85,7 @@ def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a section of calls: DeepSeek V3, V3.1 and R1."""
     if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
         yield from reader.then(_DEEPSEEK_CALL)
-    yield from reader.section(_DEEPSEEK_CALL, _DEEPSEEK_END, lambda: _deepseek_call(reader, calls))
+    yield from reader.section(_DEEPSEEK_CALL, (_DEEPSEEK_END,), lambda: _deepseek_call(reader, calls))
 
 
 def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -106,9 +107,9 @@ def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a section of calls of Kimi K2, each with an id that contains the name."""
-    if (yield from reader.expect(*KIMI_OPENERS)) == _KIMI_SECTION:
+    if (yield from reader.expect(*KIMI_OPENERS)) != _KIMI_CALL:
         yield from reader.then(_KIMI_CALL)
-    yield from reader.section(_KIMI_CALL, _KIMI_END, lambda: _kimi_call(reader, calls))
+    yield from reader.section(_KIMI_CALL, _KIMI_ENDS, lambda: _kimi_call(reader, calls))
 
 
 def _kimi_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -327,17 +328,33 @@ class MarkedObjects:
         markers: the opening markers, with the closing marker of each; None: the call ends with its list, else with the
             next call or the response.
         inside: a marker that has to follow the opening one.
+        header: a marker that may stand before the opening one, with the tool's name between them. Neither says anything
+            that the object does not; without a call behind it the marker alone is dropped.
         keyed: an object has the tool's name for a key, and the arguments for its value.
     """
 
-    def __init__(self, markers: Mapping[str, str | None], *, inside: str | None = None, keyed: bool = False) -> None:
+    def __init__(
+        self,
+        markers: Mapping[str, str | None],
+        *,
+        inside: str | None = None,
+        header: str | None = None,
+        keyed: bool = False,
+    ) -> None:
         self._markers = markers
         self._inside = inside
+        self._header = header
+        self.openers = (*markers, *([header] if header else []))
+        """The markers from which a call is read."""
         self._read = keyed_objects if keyed else call_objects
 
     def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         """Reads the opening marker, the objects and the closing marker."""
-        opener = yield from reader.expect(*self._markers)
+        opener = yield from reader.expect(*self.openers)
+        if opener == self._header:
+            reader.hold()
+            yield from reader.word(reader.limits.max_name_bytes)
+            opener = yield from reader.expect(*self._markers)
         if self._inside is not None:
             yield from reader.then(self._inside)
         yield from self._read(reader, calls, close=self._markers[opener], known_only=False)

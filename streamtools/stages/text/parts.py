@@ -258,6 +258,8 @@ class TextDialect:
     """The markers that end a call or a section."""
     inner: tuple[str, ...] = ()
     """The closing markers inside a call, which are orphans outside of one."""
+    drops: tuple[str, ...] = ()
+    """The markers that say nothing, and are dropped outside of calls."""
     markers: Markers = field(init=False, repr=False)
     """All markers to look for between calls."""
     stops: Markers | None = field(init=False, repr=False)
@@ -269,9 +271,9 @@ class TextDialect:
 
     def __post_init__(self) -> None:
         begin = {*self.anywhere, *self.at_line_start}
-        orphans = [marker for marker in (*self.closers, *self.inner) if marker not in begin]
-        markers = [*begin, *orphans]
-        stops = [*self.anywhere, *self.closers]
+        orphans = [marker for marker in (*self.closers, *self.inner) if marker not in {*begin, *self.drops}]
+        markers = [*begin, *orphans, *self.drops]
+        stops = [*self.anywhere, *self.closers, *self.drops]
         beginnings = {re.escape(marker[:3]) for marker in markers}
         beginnings |= {re.escape(marker[:size]) + r"\Z" for marker in markers for size in (1, 2)}
         set_field = partial(object.__setattr__, self)  # it is frozen

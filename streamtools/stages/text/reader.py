@@ -203,11 +203,11 @@ class Reader:
         yield from self.spaces()
         return (yield from self.expect(*literals))
 
-    def section(self, call: str, end: str, read: Callable[[], Parsing[None]]) -> Parsing[None]:
-        """Takes calls up to the marker `end`: `read` takes each from behind its marker `call`."""
+    def section(self, call: str, ends: Iterable[str], read: Callable[[], Parsing[None]]) -> Parsing[None]:
+        """Takes calls up to one of the markers `ends`: `read` takes each from behind its marker `call`."""
         while True:
             yield from read()
-            if (yield from self.then(call, end)) == end:
+            if (yield from self.then(call, *ends)) != call:
                 return
 
     def members(

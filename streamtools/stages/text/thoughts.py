@@ -29,8 +29,7 @@ from .parts import CallWriter, Parser
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
 __all__ = [
-    "ChannelMessages", "HARMONY", "MUSE_MESSAGES", "THINKING", "Thought", "UNCLOSED", "dropped", "read_thought",
-    "thought",
+    "ChannelMessages", "HARMONY", "MUSE_MESSAGES", "THINKING", "Thought", "UNCLOSED", "read_thought", "thought",
 ]  # fmt: skip
 
 
@@ -97,15 +96,6 @@ _MAX_HEADER = 256  # characters of a header; recipient and channel take fewer th
 _MESSAGE = "<|message|>"
 _find_recipient = re.compile(r"\bto=([\w.\-]+)").search
 _find_channel = re.compile(r"<\|channel\|>\s*(\w+)").search
-
-
-def dropped(*markers: str) -> Parser:
-    """Returns a parser that drops a marker which says nothing."""
-
-    def read(reader: Reader, calls: CallWriter) -> Parsing[None]:
-        yield from reader.expect(*markers)
-
-    return read
 
 
 def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iterable[str] = ()) -> Parser:

@@ -14,7 +14,7 @@ __all__ = ["CASES", "FRAMED", "HELD", "TOOLS", "WHOLE"]
 
 HELD = {"pythonic", "olmo3"}
 """Dialects in which nothing is known before all calls of a list have ended."""
-FRAMED = {"cohere", "gemma", "harmony", "inkling", "kimi_k3", "muse", "olmo3"}
+FRAMED = {"cohere", "gemma", "gigachat", "harmony", "inkling", "kimi", "kimi_k3", "muse", "olmo3"}
 """Dialects with markers around text or thoughts, which are dropped."""
 _REGISTERED = {"json", "minicpm"}
 """Dialects in which only a registered tool can be called."""

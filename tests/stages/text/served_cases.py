@@ -737,6 +737,16 @@ DEEPSEEK = [
         (cut(PARIS), PARIS),
     ),
     Case("V3.1: a closing marker that closes nothing", f"so {V3_CALL_END}{V3_END} so", "so  so"),
+    *(
+        Case(
+            f"V4: a value that the section's closing tag cuts, and a good call: {value}",
+            f'<{DSML}tool_calls><{DSML}invoke name="get_weather"><{DSML}parameter name="city" string={value}'
+            f"</{DSML}tool_calls> Hi {V3_BEGIN}{V31_NOON}{V3_END}",
+            " Hi ",
+            (cut(PARIS), NOON),
+        )
+        for value in ('"true">Par', '"false">["Par')
+    ),
 ]
 
 KIMI_BEGIN, KIMI_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
@@ -816,6 +826,25 @@ KIMI = [
         (cut(PARIS_0), NOON_1),
     ),
     Case("closing markers that close nothing", f"so <|tool_call_end|>{KIMI_END} so", "so  so"),
+    Case(
+        "a section with the other spelling of its markers",
+        f"a {KIMI_PARIS.join(['<|tool_call_section_begin|>', '<|tool_call_section_end|>'])} b",
+        "a  b",
+        (PARIS_0,),
+    ),
+    Case(
+        "one spelling at the beginning, the other at the end",
+        f"{KIMI_BEGIN}{KIMI_PARIS}<|tool_call_section_end|>",
+        "",
+        (PARIS_0,),
+    ),
+    Case("the end of the message", f"so {KIMI_BEGIN}{KIMI_PARIS}{KIMI_END}<|im_end|>", "so ", (PARIS_0,)),
+    Case(
+        "the end of a message in a string, as text",
+        f"{KIMI_PARIS.replace('Paris', '<|im_end|>')}{KIMI_END}",
+        "",
+        (Called("get_weather", {"city": "<|im_end|>"}, "functions.get_weather:0"),),
+    ),
 ]
 
 MISTRAL = [

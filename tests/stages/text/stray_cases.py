@@ -64,6 +64,18 @@ KIMI_K3 = [
     ),
     Case("another tag", "<|open|>image<|sep|> so", "<|open|>image<|sep|> so"),
     Case("a call without a tool", '<|open|>call index="1"<|sep|> so', '<|open|>call index="1"<|sep|> so'),
+    Case(
+        "the end of the message",
+        f"<|open|>response<|sep|>Yes.<|close|>response<|sep|>{K3_TOOLS}{K3_NOON}{K3_END}<|close|>message<|sep|><|end_of_msg|>",
+        "Yes.",
+        (NOON,),
+    ),
+    Case(
+        "the end of a message in a value, as text",
+        f"{K3_TOOLS}{K3_PARIS.replace('Paris', '<|end_of_msg|>')}{K3_END}",
+        "",
+        (Called("get_weather", {"city": "<|end_of_msg|>"}),),
+    ),
 ]
 
 N = "]<]minimax[>["
@@ -455,6 +467,13 @@ MUSE = [
         (NOON, Called("o.rm", {})),
     ),
     Case("a header that never ends", "<|start|>assistant\nso", "<|start|>assistant\nso"),
+    Case(
+        "a value that the section's end cuts",
+        '<atem:function_calls><atem:invoke name="t.get_weather"><atem:parameter name="city">Par</atem:function_calls>'
+        f"<|eom|><|start|>assistant to=t.get_time<|message|>{MUSE_NOON}<|eot|>",
+        "",
+        (cut(PARIS), NOON),
+    ),
 ]
 
 INKLING_NOON = '<|content_invoke_tool_json|>{"name":"get_time","args":{}}<|end_message|>'
@@ -478,6 +497,32 @@ INKLING = [
         '<|content_invoke_tool_json|>{"name": "get_time", "args": {}}',
         "",
         (cut(NOON),),
+    ),
+    Case(
+        "messages with their headers",
+        "<|content_thinking|>Let me see.<|end_message|><|message_model|><|content_text|>Yes.<|end_message|>"
+        f"<|message_model|>get_time{INKLING_NOON}<|message_model|>{INKLING_NOON}<|content_model_end_sampling|>",
+        "Yes.",
+        (NOON, NOON),
+    ),
+    Case(
+        "a thought that the next message ends",
+        f"<|content_thinking|>Let me see.<|message_model|>get_time{INKLING_NOON}",
+        "",
+        (NOON,),
+    ),
+    Case("a header with nothing behind it", "<|message_model|>get_time so <|message_model|>", "get_time so "),
+    Case(
+        "markers in a string, as text",
+        '<|content_invoke_tool_json|>{"name": "search", "args": {"query": "<|message_model|>"}}<|end_message|>',
+        "",
+        (Called("search", {"query": "<|message_model|>"}),),
+    ),
+    Case(
+        "arguments that the next message cuts",
+        '<|content_invoke_tool_json|>{"name": "search", "args": {"query": "a<|message_model|><|content_text|>Yes.',
+        "Yes.",
+        (cut(ODD),),
     ),
 ]
 
@@ -520,6 +565,33 @@ GIGACHAT = [
     Case(
         "arguments that the next call cuts",
         f"<|function_call|>{OBJECT[:-2]}<|function_call|>{NOON_OBJECT}",
+        "",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "3.0, the ends of the messages",
+        f"Yes.<|message_sep|>\n\nfunction call<|role_sep|>\n{OBJECT}<|message_sep|>\n\n",
+        "Yes.",
+        (PARIS,),
+    ),
+    Case(
+        "the ends of the messages",
+        f"Yes.<|message_sep|>\n\n<|function_call|>{OBJECT}<|message_sep|>",
+        "Yes.",
+        (PARIS,),
+    ),
+    Case(
+        "the end of a message, and one line break", "Yes.<|message_sep|>\nNo.<|message_sep|", "Yes.\nNo.<|message_sep|"
+    ),
+    Case(
+        "the end of a message in a string, as text",
+        f"<|function_call|>{OBJECT.replace('Paris', '<|message_sep|>')}",
+        "",
+        (Called("get_weather", {"city": "<|message_sep|>"}),),
+    ),
+    Case(
+        "arguments that the end of the message cuts",
+        f"<|function_call|>{OBJECT[:-3]}<|message_sep|>\n\n<|function_call|>{NOON_OBJECT}",
         "",
         (cut(PARIS), NOON),
     ),
@@ -583,6 +655,10 @@ XLAM = [
     Case("an empty list", "[]", "[]"),
     Case("a list in a line", f"so [{OBJECT}]", f"so [{OBJECT}]"),
     Case("behind a thought's end", f"</think>\n[{OBJECT}]", "</think>\n", (PARIS,)),
+    Case("a list in tags", f"so <tool_call>[{OBJECT}, {NOON_OBJECT}]</tool_call> so", "so  so", (PARIS, NOON)),
+    Case("an object in tags", f"<tool_call>\n{OBJECT}\n</tool_call>", "", (PARIS,)),
+    Case("a list in tags, cut by the closing one", f"<tool_call>[{OBJECT[:-1]}</tool_call> so", " so", (cut(PARIS),)),
+    Case("tags that are only mentioned", "Write <tool_call>[...]</tool_call>.", "Write <tool_call>[...]</tool_call>."),
 ]  # fmt: skip
 
 GRANITE = [

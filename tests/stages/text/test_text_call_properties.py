@@ -39,7 +39,7 @@ MARKERS = MARKER_LINES.split()
 def own_markers(dialect: str) -> list[str]:
     """All markers of a dialect, whole and without their last character."""
     known = DIALECTS[dialect]
-    whole = [*known.anywhere, *known.at_line_start, *known.at_beginning, *known.closers, *known.inner]
+    whole = [*known.anywhere, *known.at_line_start, *known.at_beginning, *known.closers, *known.inner, *known.drops]
     return [*whole, *(marker[:-1] for marker in whole)]
 
 
