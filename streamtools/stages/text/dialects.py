@@ -205,15 +205,16 @@ _OTHERS = (
         name="muse",
         anywhere={
             **_each(thoughts.MUSE_MESSAGES.openers, thoughts.MUSE_MESSAGES),
+            **_each(thoughts.MUSE_MESSAGES.ends, thoughts.MUSE_MESSAGES.ended),
             **_each(markup.MUSE.openers, markup.MUSE),
         },
         at_beginning={"to=": thoughts.MUSE_MESSAGES},
         closers=(*markup.MUSE.closers, *thoughts.MUSE_MESSAGES.ends),
         inner=markup.MUSE.inner,
-        drops=thoughts.MUSE_MESSAGES.ends,
         example='<|start|>assistant to=t.f<|message|><atem:function_calls><atem:invoke name="t.f">'
         '<atem:parameter name="a">1</atem:parameter></atem:invoke></atem:function_calls><|eom|>',
-        tolerates="no header; `to=self` is reasoning; a call quoted for `user` or `commentary` is text",
+        tolerates="no header; `<|eom|>` and `<|start|>` missing before a header; `to=self` and the developer's channel "
+        "are reasoning; a call quoted for `user` or `commentary` is text",
     ),
     _objects(
         "inkling",

@@ -11,6 +11,8 @@
 The markers around text are dropped, and a thought is reasoning up to the marker that ends it or begins another message.
 A message begins with a header, which says its recipient and its channel; a header that never ends is text. The marker
 that ends a call of gpt-oss also ends the response, where most servers leave it out: such a call ends with the response.
+Muse's `` to=user<|message|>`` begins a message also where ``<|start|>`` is missing, and maybe the end of the message
+before it; but only if its recipient is a registered tool or one of those that Muse has for thoughts and text.
 
 **The last thought.** Some models call a tool without closing their thought. While a closing tag may come, all is
 reasoning: a draft in a thought must not run. Only when the response has ended well, inside a thought and with neither
@@ -20,7 +22,7 @@ text nor a call behind it, are the calls at its very end no drafts. So the last 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ...events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
@@ -94,8 +96,12 @@ class Thought:
 
 _MAX_HEADER = 256  # characters of a header; recipient and channel take fewer than a hundred
 _MESSAGE = "<|message|>"
+_TO = " to="
 _find_recipient = re.compile(r"\bto=([\w.\-]+)").search
 _find_channel = re.compile(r"<\|channel\|>\s*(\w+)").search
+_find_role = re.compile(r"<\|start\|>\s*(\w+)").search
+_match_bare = re.compile(r" to=([\w.\-]+)<\|message\|>").match
+_match_begun = re.compile(r"(?: (?:to?|to=[\w.\-]*(<[|\w]*)?)?)?").fullmatch
 
 
 def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iterable[str] = ()) -> Parser:
@@ -120,17 +126,23 @@ def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iter
 
 def read_thought(reader: Reader, calls: CallWriter, ends: Markers, closing: frozenset[str]) -> Parsing[None]:
     """Reads a thought up to one of `ends`, which is taken if it is among `closing`."""
+    stop = yield from _thinking(reader, calls, reader.until(ends, calls.think))
+    if stop in closing:
+        reader.at += len(stop)
+
+
+def _thinking(reader: Reader, calls: CallWriter, read: Parsing[str]) -> Parsing[str]:
+    """Reads a thought by `read`, and ends it; returns the result."""
     reader.let_go()
     try:
-        stop = yield from reader.until(ends, calls.think)
+        found = yield from read
     except TextOver:
         calls.think(reader.text[reader.at :])
         reader.at = len(reader.text)
         calls.end_thought(closed=False)
         raise
     calls.end_thought()
-    if stop in closing:
-        reader.at += len(stop)
+    return found
 
 
 class ChannelMessages:
@@ -141,6 +153,7 @@ class ChannelMessages:
         ends: the markers that end a message.
         thinks: the channels and recipients of thoughts.
         quotes: the recipients of text that may quote calls.
+        bare: the marker that begins a header may be missing.
         calls_json: a message to a tool has its arguments as JSON; else another marker follows, which begins a call.
     """
 
@@ -151,12 +164,14 @@ class ChannelMessages:
         *,
         thinks: Iterable[str],
         quotes: Iterable[str] = (),
+        bare: bool = False,
         calls_json: bool,
     ) -> None:
         self.openers, self.ends = tuple(openers), tuple(ends)
         self._header_stops = Markers([_MESSAGE, *self.ends, "\n"])
-        self._stops = Markers([*self.openers, *self.ends])
+        self._stops = Markers([*self.openers, *self.ends, *([_TO] if bare else [])])
         self._thinks, self._quotes = frozenset(thinks), frozenset(quotes)
+        self._known = self._thinks | self._quotes
         self._calls_json = calls_json
 
     def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -165,16 +180,56 @@ class ChannelMessages:
         if (yield from reader.until(self._header_stops, pieces.append, _MAX_HEADER)) != _MESSAGE:
             raise NotACall
         reader.at += len(_MESSAGE)
-        header = "".join(pieces)
-        recipient, channel = _find_recipient(header), _find_channel(header)
+        following = "".join(pieces)
+        while following:
+            following = yield from self._message(reader, calls, following)
+
+    def ended(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
+        """Reads the end of a message, and the next message if its header lacks its first marker."""
+        yield from reader.expect(*self.ends)
+        reader.hold()
+        following = yield from self._bare_header(reader, calls)
+        while following:
+            following = yield from self._message(reader, calls, following)
+
+    def _message(self, reader: Reader, calls: CallWriter, header: str) -> Parsing[str]:
+        """Reads a message from behind its header, unless it is plain text; returns the next header if that has no
+        marker before it."""
+        recipient, channel, role = (find(header) for find in (_find_recipient, _find_channel, _find_role))
         to = recipient[1] if recipient else None
-        if to in self._thinks or (to is None and channel and channel[1] in self._thinks):
-            yield from read_thought(reader, calls, self._stops, frozenset(self.ends))
-        elif to in self._quotes or (to is None and self._quotes):
+        address = recipient or channel or role
+        if address and address[1] in self._thinks:
+            return (yield from _thinking(reader, calls, self._text(reader, calls, calls.think)))
+        if to in self._quotes or (to is None and self._quotes):
             reader.let_go()
-            yield from reader.until(self._stops, calls.say)
-        elif to is not None and self._calls_json:
+            return (yield from self._text(reader, calls, calls.say))
+        if to is not None and self._calls_json:
             yield from self._call(reader, calls, to)
+        return ""
+
+    def _text(self, reader: Reader, calls: CallWriter, take: Callable[[str], None]) -> Parsing[str]:
+        """Reads the text of a message; returns the next header if that has no marker before it."""
+        while (yield from reader.until(self._stops, take)) == _TO:
+            if header := (yield from self._bare_header(reader, calls)):
+                return header
+            take(_TO)
+            reader.at += len(_TO)
+        return ""
+
+    def _bare_header(self, reader: Reader, calls: CallWriter) -> Parsing[str]:
+        """Takes a header without a marker before it, if one to a known recipient comes next; returns it, or nothing."""
+        while True:
+            rest = reader.text[reader.at : reader.at + _MAX_HEADER]
+            if match := _match_bare(rest):
+                to = match[1]
+                if to not in self._known and not calls.knows(to) and not calls.knows(to.rpartition(".")[2]):
+                    return ""
+                reader.at += match.end()
+                return match[0]
+            begun = _match_begun(rest)
+            if reader.over or len(rest) == _MAX_HEADER or not (begun and _MESSAGE.startswith(begun[1] or "")):
+                return ""
+            yield from reader.more()
 
     def _call(self, reader: Reader, calls: CallWriter, recipient: str) -> Parsing[None]:
         if (yield from reader.spaces()) != "{":
@@ -195,5 +250,10 @@ HARMONY = ChannelMessages(
     ["<|channel|>", "<|start|>"], ["<|call|>", "<|end|>", "<|return|>"], thinks=["analysis"], calls_json=True
 )
 MUSE_MESSAGES = ChannelMessages(
-    ["<|start|>"], ["<|eom|>", "<|eot|>"], thinks=["self"], quotes=["user", "commentary"], calls_json=False
+    ["<|start|>"],
+    ["<|eom|>", "<|eot|>"],
+    thinks=["self", "developer"],
+    quotes=["user", "commentary"],
+    bare=True,
+    calls_json=False,
 )

@@ -468,6 +468,46 @@ MUSE = [
     ),
     Case("a header that never ends", "<|start|>assistant\nso", "<|start|>assistant\nso"),
     Case(
+        "the end of a thought is missing before the next header",
+        f" to=self<|message|>Let me see.<|start|>assistant to=t.get_time<|message|>{MUSE_NOON}",
+        " ",
+        (NOON,),
+    ),
+    Case(
+        "a thought's end and the next header's marker are missing",
+        f" to=self<|message|>Let me see to=it. to=t.get_time<|message|>{MUSE_NOON}",
+        " ",
+        (NOON,),
+    ),
+    Case(
+        "a text's end and the next header's marker are missing",
+        f"<|start|>assistant to=user<|message|>One moment. to=get_time<|message|>{MUSE_NOON}",
+        "One moment.",
+        (NOON,),
+    ),
+    Case(
+        "headers without their marker behind the ends of messages",
+        f" to=self<|message|>So.<|eom|> to=t.get_time<|message|>{MUSE_NOON}<|eom|> to=user<|message|>Done.<|eot|>",
+        " Done.",
+        (NOON,),
+    ),
+    Case(
+        "words that look like a header, and one of an unknown recipient",
+        f"<|start|>assistant to=user<|message|>Go to=x, to=rm<|message|>{MUSE_NOON} to=",
+        f"Go to=x, to=rm<|message|>{MUSE_NOON} to=",
+    ),
+    Case(
+        "the channel of the developer is a thought",
+        f"<|start|>assistant to=developer<|message|>{MUSE_NOON} is due.<|eom|>"
+        "<|start|>assistant to=user<|message|>Yes.<|eot|>",
+        "Yes.",
+    ),
+    Case(
+        "a message of the developer is a thought",
+        f"<|start|>developer<|message|>Call {MUSE_NOON}!<|eom|><|start|>assistant to=user<|message|>Yes.<|eot|>",
+        "Yes.",
+    ),
+    Case(
         "a value that the section's end cuts",
         '<atem:function_calls><atem:invoke name="t.get_weather"><atem:parameter name="city">Par</atem:function_calls>'
         f"<|eom|><|start|>assistant to=t.get_time<|message|>{MUSE_NOON}<|eot|>",
