@@ -243,6 +243,61 @@ async def test_a_session_that_closes_before_the_end_runs_nothing_of_the_open_res
     assert RAN == []
 
 
+SOUND: Payload = {
+    "serverContent": {"modelTurn": {"parts": [{"inlineData": {"mimeType": "audio/pcm", "data": "QQ=="}}]}}
+}
+
+
+def heard(words: str, **more: Any) -> Payload:
+    return {"serverContent": {"outputTranscription": {"text": words, **more}}}
+
+
+async def test_a_transcript_that_comes_after_its_turn_is_not_the_next_turns_text() -> None:
+    user, start = {"serverContent": {"inputTranscription": {"text": "And?"}}}, [SOUND, heard("One")]
+    for between, aside, second in (
+        ([heard(" two.")], 1, "Three."),
+        ([heard(" two"), {"sessionResumptionUpdate": {}}, heard(".", finished=True)], 3, "Three."),
+        ([heard(" two."), user, heard("So: ")], 2, "So: Three."),
+        ([heard(" two.", finished=True), heard("So: ")], 1, "So: Three."),
+        ([user, heard("So: ")], 1, "So: Three."),
+    ):
+        script = [*start, over(), *between, SOUND, heard("Three."), over()]
+        async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]
+            await socket.send("{}")
+            with anyio.fail_after(30):
+                texts = [(await read(socket)).text for _ in range(2)]
+            assert (texts, list(responses(socket).asides)) == (["One", second], between[:aside])
+    assert parse([*start, over(), heard(" two."), heard("")]).text == "One two."
+    turn = parse([*start, over(), heard(" two"), user, heard("Three."), SOUND, heard("Four.")])
+    assert (turn.text, turn.complete) == ("One two", True)
+
+
+async def test_a_transcript_begins_a_turn_behind_one_that_was_not_spoken() -> None:
+    script = [SOUND, heard("a"), over(), *saying("b"), heard("c"), SOUND, over()]
+    async with serving(lambda _: script) as server, connected(server) as socket:
+        await socket.send("{}")
+        with anyio.fail_after(30):
+            assert [(await read(socket)).text for _ in range(3)] == ["a", "b", "c"]
+
+
+async def test_a_late_interruption_does_not_end_the_next_turn() -> None:
+    interrupted, end = {"serverContent": {"interrupted": True}}, {"serverContent": {"turnComplete": True}}
+    both = {"serverContent": {"interrupted": True, "turnComplete": True}}
+    for late in ([interrupted], [interrupted, end], [both]):
+        script = [*saying("a"), *late, *saying("b")]
+        async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]
+            await socket.send("{}")
+            with anyio.fail_after(30):
+                turns = [await read(socket) for _ in range(2)]
+            assert [(turn.text, turn.finish, turn.finish_raw) for turn in turns] == [
+                ("a", "stop", "turnComplete"),
+                ("b", "stop", "turnComplete"),
+            ]
+            assert list(responses(socket).asides) == late
+    assert parse([interrupted, *saying("b")]).finish == "stop"
+    assert parse([interrupted, over()]).finish == parse([said("b"), interrupted, over()]).finish == "other"
+
+
 # -- calls that are taken back -----------------------------------------------------------------------------------------
 
 

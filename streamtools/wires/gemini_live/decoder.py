@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...events import Event, ToolCallFragment
+from ...limits import Limits
 from ...parts import Finish
 from ..gemini.decoder import GeminiDecoder, error_in, verdict, without_nulls
 from ..gemini.facts import CALL, ERROR_RESPONSE
 from ..plain import PlainDelta
 from ..reading import read_text
 from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
-from .turns import asks, calls_in, content_of, ends, taken_back
+from .turns import asks, calls_in, content_of, ends, is_of_the_user, is_sound, taken_back
 
 __all__ = ["LiveDecoder"]
 
@@ -36,6 +37,11 @@ class LiveDecoder(GeminiDecoder):
         ),
         PlainDelta(("serverContent", "outputTranscription", "text"), {}),
     )
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._has_spoken = False
+        self._is_over = False  # after its end somebody else spoke: what comes is of another response
 
     @override
     def feed(self, payload: dict[str, Any]) -> list[Event]:
@@ -62,12 +68,19 @@ class LiveDecoder(GeminiDecoder):
 
     @override
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
-        """Takes a message about the calls of the response, or about the session."""
+        """Takes a message about the calls of the response, or about the session; or the rest of a transcript."""
         payload = dict(spelled(payload))
-        if calls_in(payload) or content_of(payload).get("modelTurn") or KNOWN.isdisjoint(payload):
+        content = content_of(payload)
+        self._is_over = self._is_over or is_of_the_user(payload)
+        if calls_in(payload) or content.get("modelTurn") or KNOWN.isdisjoint(payload):
+            self._is_over = True
             return None
         self.out = []
-        self.emit_unknown(payload)
+        if content.get("outputTranscription") and not self._is_over:
+            self._transcript(content["outputTranscription"])
+            self.emit_unread(payload, MESSAGE)
+        else:
+            self.emit_unknown(payload)
         return self.out
 
     @override
@@ -79,6 +92,8 @@ class LiveDecoder(GeminiDecoder):
 
     def _content(self, content: Mapping[str, Any]) -> None:
         turn = content.get("modelTurn")
+        if not self._has_spoken and (turn or content.get("outputTranscription")):
+            self._has_spoken, self._finish_raw = True, None  # what was interrupted is the response before
         parts = turn.get("parts") if isinstance(turn, Mapping) else None
         if isinstance(parts, list):
             for number, part in enumerate(parts):
@@ -97,7 +112,7 @@ class LiveDecoder(GeminiDecoder):
     def _part(self, part: object, path: tuple[str | int, ...]) -> None:
         if self.done:  # a limit was exceeded
             return
-        if not isinstance(part, dict) or _is_sound(part):
+        if not isinstance(part, dict) or is_sound(part):
             self.emit_unknown(part, "serverContent.modelTurn.parts")
         elif "functionCall" in part:
             self.warn("call_in_content")
@@ -155,9 +170,3 @@ class LiveDecoder(GeminiDecoder):
         if finish == "error":
             self._verdict = verdict(reason, None)
         return finish, True
-
-
-def _is_sound(part: Mapping[str, Any]) -> bool:
-    data = part.get("inlineData")
-    kind = read_text(data.get("mimeType")) if isinstance(data, Mapping) else None
-    return kind is not None and kind.startswith("audio/")
