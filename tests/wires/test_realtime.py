@@ -332,3 +332,29 @@ def test_sound_and_the_sessions_events_are_passed_on() -> None:
     seen = [made for payload in (created(), *beside, over()) for made in decoder.feed(payload)] + decoder.finish()
     assert [made.raw for made in seen if isinstance(made, UnknownPayload) and "type" in made.raw] == beside
     assert not any(isinstance(made, ToolCallStart) for made in seen)
+
+
+# -- other servers' words ----------------------------------------------------------------------------------------------
+
+
+def test_text_streams_in_the_words_of_the_beta_too() -> None:
+    sounds = [inside(f"audio.{piece}", item_id="item_m", content_index=0) for piece in ("delta", "done")]
+    for words in ("text", "audio_transcript", "output_text", "output_audio_transcript"):
+        field = "transcript" if "transcript" in words else "text"
+        item = {**message(""), "content": [{"type": "audio" if field == "transcript" else "text", field: "Hi there"}]}
+        pieces = [
+            inside(f"{words}.delta", item_id="item_m", content_index=0, delta=each) for each in ("Hi", " the", "re")
+        ]
+        last = inside(f"{words}.done", item_id="item_m", content_index=0, **{field: "Hi there"})
+        added, done = whole(item)
+        added["item"]["content"] = []
+        for ends, warnings in (([done, over(item)], []), ([over()], ["missing_block_stop"])):
+            decoder = StreamDecoder(wire=WIRE)
+            payloads = [created(), added, *pieces, last, *sounds, *ends]
+            seen = [made for payload in payloads for made in decoder.feed(payload)] + decoder.finish()
+            assert [made.text for made in seen if isinstance(made, TextDelta)] == ["Hi", " the", "re"], words
+            assert [made.raw for made in seen if isinstance(made, UnknownPayload)] == sounds
+            turn = parse(payloads)
+            assert (turn.text, turn.complete, turn.wire) == ("Hi there", True, WIRE)
+            assert [warning.code for warning in turn.warnings] == warnings
+            assert parse([created(), added, last, *ends]).text == "Hi there"

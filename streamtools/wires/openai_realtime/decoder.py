@@ -16,12 +16,9 @@ from ...limits import Limits
 from ...parts import Finish
 from ..openai_responses.decoder import ResponsesDecoder
 from ..reading import named_error, provider_error, read_text
-from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING
+from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING, TEXT_DELTAS, TEXT_DONES
 
 __all__ = ["RealtimeDecoder"]
-
-_TRANSCRIPT = "response.output_audio_transcript"
-_TEXT = "response.output_text"
 
 
 class RealtimeDecoder(ResponsesDecoder):
@@ -29,6 +26,8 @@ class RealtimeDecoder(ResponsesDecoder):
 
     event_fields = EVENT_FIELDS
     later_fields = LATER
+    text_deltas = TEXT_DELTAS
+    text_dones = TEXT_DONES
     cursor = "event_id"
     may_end_calls = False
 
@@ -82,12 +81,6 @@ class RealtimeDecoder(ResponsesDecoder):
         else:
             self.emit_unknown(payload)
 
-    def _transcript_delta(self, payload: dict[str, Any]) -> None:
-        self._text_delta({**payload, "type": f"{_TEXT}.delta"})
-
-    def _transcript_done(self, payload: dict[str, Any]) -> None:
-        self._text_done({**payload, "type": f"{_TEXT}.done", "text": payload.get("transcript")})
-
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         if not self._is_completed:
@@ -103,8 +96,8 @@ RealtimeDecoder.handlers = {
     **{kind: handler for kind, handler in ResponsesDecoder.handlers.items() if kind.startswith("response.")},
     DONE: RealtimeDecoder._terminal,
     "error": RealtimeDecoder._error,
-    f"{_TRANSCRIPT}.delta": RealtimeDecoder._transcript_delta,
-    f"{_TRANSCRIPT}.done": RealtimeDecoder._transcript_done,
+    **dict.fromkeys(TEXT_DELTAS, RealtimeDecoder._text_delta),
+    **dict.fromkeys(TEXT_DONES, RealtimeDecoder._text_done),
     **dict.fromkeys(REPEATING, RealtimeDecoder._repeats),
     **dict.fromkeys(PASSED_ON, RealtimeDecoder.emit_unknown),
 }

@@ -15,6 +15,8 @@ from ..openai_responses.facts import EVENT_FIELDS as RESPONSES_FIELDS
 from ..openai_responses.facts import FUNCTION, RESULT, hosted
 from ..openai_responses.facts import LATER as RESPONSES_LATER
 from ..openai_responses.facts import RULES as RESPONSES_RULES
+from ..openai_responses.facts import TEXT_DELTAS as RESPONSES_DELTAS
+from ..openai_responses.facts import TEXT_DONES as RESPONSES_DONES
 from ..tool_format import ToolFormat
 from ..usage import UsageMap
 
@@ -29,6 +31,8 @@ __all__ = [
     "REPEATING",
     "RESULT",
     "RULES",
+    "TEXT_DELTAS",
+    "TEXT_DONES",
     "TOOLS",
     "USAGE",
 ]
@@ -76,8 +80,22 @@ FINISHES: dict[str, Finish] = {
 REPEATING = frozenset({"conversation.item.created", "conversation.item.added", "conversation.item.done"})
 """Events of the conversation that repeat an item; those of the response tell it."""
 
-PASSED_ON = (SESSION_EVENTS - REPEATING) | {"response.output_audio.delta", "response.output_audio.done"}
+_SOUND = ("response.output_audio", "response.audio")  # the second is the beta's word
+
+PASSED_ON = (SESSION_EVENTS - REPEATING) | {f"{word}.{piece}" for word in _SOUND for piece in ("delta", "done")}
 """Events of the session and its sound, which change no turn."""
+
+# Servers that began with the beta send its words still (Azure Voice Live, xAI): `types/beta/realtime` of openai 3.54.0.
+_WORDS = {
+    "response.text": "text",
+    "response.audio_transcript": "transcript",
+    "response.output_audio_transcript": "transcript",
+}
+"""Further words for the text of a message, and the field that has one whole."""
+
+TEXT_DELTAS = RESPONSES_DELTAS | {f"{word}.delta": RESPONSES_DELTAS["response.output_text.delta"] for word in _WORDS}
+TEXT_DONES = RESPONSES_DONES | {f"{word}.done": ("message", "text", field) for word, field in _WORDS.items()}
+"""As those of the Responses API: the transcript of speech is the text of its message."""
 
 
 # -- fields that are known -------------------------------------------------------------------------------------------
@@ -98,8 +116,8 @@ EVENT_FIELDS: dict[str, KnownFields] = {
     **{kind: fields.but(_ID) for kind, fields in RESPONSES_FIELDS.items()},
     "response.created": KnownFields("type", _ID, response=_RESPONSE),
     DONE: KnownFields("type", _ID, response=_RESPONSE),
-    "response.output_audio_transcript.delta": _TEXT,
-    "response.output_audio_transcript.done": _TEXT.but("transcript"),
+    **{f"{word}.delta": _TEXT for word in _WORDS},
+    **{f"{word}.done": _TEXT.but(field) for word, field in _WORDS.items()},
     **dict.fromkeys(REPEATING, KnownFields("type", _ID, "item", "previous_item_id")),
 }
 """The fields of each event."""

@@ -200,6 +200,8 @@ class ResponsesDecoder(ItemTexts):
     """The fields of each type of event."""
     later_fields: ClassVar[KnownFields] = LATER
     """Those of events whose content comes again."""
+    text_deltas: ClassVar[Mapping[str, tuple[str, str, str]]] = TEXT_DELTAS
+    text_dones: ClassVar[Mapping[str, tuple[str, str, str]]] = TEXT_DONES
     cursor = "sequence_number"
     may_end_calls = True
     """Whether a call ends with its item."""
@@ -447,7 +449,7 @@ class ResponsesDecoder(ItemTexts):
     # -- text and reasoning --
 
     def _text_delta(self, payload: dict[str, Any]) -> None:
-        type_, channel, number = TEXT_DELTAS[payload["type"]]
+        type_, channel, number = self.text_deltas[payload["type"]]
         text, paragraph = payload.get("delta"), payload.get(number)
         if not isinstance(text, str):
             self.emit_unknown(payload)
@@ -456,7 +458,7 @@ class ResponsesDecoder(ItemTexts):
 
     def _text_done(self, payload: dict[str, Any]) -> None:
         """Ends a text, which is right even if its deltas were not. Reasoning is compared at the end of its item."""
-        type_, channel, field = TEXT_DONES[payload["type"]]
+        type_, channel, field = self.text_dones[payload["type"]]
         text, number = payload.get(field), payload.get("content_index")
         item = self._register.find(type_, payload.get("output_index"), payload.get("item_id"))
         if not isinstance(text, str) or not text or (item is not None and item.done):
