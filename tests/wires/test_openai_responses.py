@@ -761,3 +761,26 @@ def test_events_in_any_order_are_never_an_exception(payloads: list[Payload]) -> 
         turn = parse([CREATED, *payloads, *end])
         check_turn(turn)
         check_histories(turn)
+
+
+def test_reasoning_that_has_the_id_of_reasoning_elsewhere_is_an_item_of_its_own() -> None:
+    first, second = ({**reasoning(words), "id": "rs_1"} for words in ("One", "Two"))
+    items = [first, function(1, "{}"), second, message(output_text("Hi"))]
+    streamed = [CREATED]
+    for place, item in enumerate(items):
+        streamed.append(added(place, item if "summary" not in item else {**item, "summary": []}))
+        streamed += [summary(place, part["text"]) | {"item_id": "rs_1"} for part in item.get("summary", ())]
+        streamed.append(done(place, item))
+    deltas = [payload for payload in streamed if payload["type"] != "response.output_item.added"]
+    ends = [payload for payload in streamed if not payload["type"].endswith(".delta")]
+    for payloads in (streamed, deltas, ends):
+        for output in (items, []):
+            turn = parse([*payloads, ended(output=output)])
+            assert (turn.reasoning, turn.text, turn.complete) == ("OneTwo", "Hi", True)
+            kept = [*items[:2], {key: value for key, value in second.items() if key != "id"}, items[3]]
+            assert [item for item in turn.messages() if item["type"] != "function_call_output"] == kept
+    again = parse([*streamed, streamed[1], done(0, first), ended(output=items)])
+    assert (again.reasoning, [warning.code for warning in again.warnings]) == (
+        "OneTwo",
+        ["duplicate_block_start", "duplicate_block_stop"],
+    )

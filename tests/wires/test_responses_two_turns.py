@@ -23,6 +23,7 @@ from sansio import byte_by_byte
 from streams import sse
 
 from streamtools import Limits, StreamDecoder, Turn, parse, pipeline, tool
+from streamtools.errors import ProviderError
 from streamtools.events import StreamWarning, UnknownPayload
 from streamtools.pipelines.agent_loop import agent_loop
 
@@ -128,6 +129,18 @@ def test_a_response_whose_every_event_has_another_id_is_one_response() -> None:
     last["response"] |= {"output": [function(1, "{}", id="fc_9")]}  # only the id of the call is the same
     turn = parse([CREATED, call(1), last])
     assert (ids(turn), turn.complete, told(turn)) == (["call_1"], True, [])
+
+
+def test_a_failure_under_an_unknown_id_keeps_its_reason_and_runs_no_call() -> None:
+    reason = {"code": "rate_limit_exceeded", "message": "slow down"}
+    for kind in ("response.failed", "response.completed"):
+        failed = {"type": kind, "response": {"id": "resp_9", "status": "failed", "error": reason}}
+        for payloads in ([], [added(0, message()), text(0, "Hi")], [call(1)]):
+            turn = parse([CREATED, *payloads, failed])
+            assert isinstance(turn.error, ProviderError)
+            assert (turn.error.code, turn.error.message, told(turn)) == ("rate_limit_exceeded", "slow down", [])
+        turn = parse([CREATED, call(1), OTHER, failed, ended()])
+        assert (turn.error, turn.complete, ids(turn)) == (None, True, ["call_1"]), "it is the other's"
 
 
 @pytest.mark.parametrize("odd", [None, 7, [], {}, "", {"id": 7}, {"id": []}])

@@ -435,7 +435,9 @@ class ResponsesDecoder(ItemTexts):
         item.done = True
         state: dict[str, Any] = {"output_index": item.place}
         if (kept := self.to_keep(raw)) is not None:
-            state["item"] = kept
+            # An id that is in the input twice is refused: "Duplicate item found with id rs_1" (vercel/ai#7883).
+            twin = item.is_twin and item.type in TEXTS
+            state["item"] = {key: value for key, value in kept.items() if key != "id"} if twin else kept
         if item.kind is not None:
             text, problem = arguments_of(item.type, raw, path, self.object_text)
             self.out.append(completed(item, raw, text, problem, state, may_end=self.may_end_calls))

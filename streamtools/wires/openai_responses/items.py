@@ -28,7 +28,7 @@ from ...events import ToolCallFragment
 from ...parts import CallKind
 from ...text import well_formed
 from ..reading import caller_of, read_text
-from .facts import ARGUMENTS, TEXT_DELTAS
+from .facts import ARGUMENTS, TEXT_DELTAS, TEXTS
 
 __all__ = [
     "ANSWERS",
@@ -111,6 +111,8 @@ class Item:
     kind: CallKind | None = None
     announced: bool = False
     done: bool = False
+    is_twin: bool = False
+    """Another item of its type had its id before."""
     repeated: bool = False
     """The list at the end has it, too."""
     told: dict[str, list[str]] = field(default_factory=dict)
@@ -228,8 +230,11 @@ class Register:
         if there is not None and there.call_id == call_id:
             return there
         called, named = self._by_name(type_, call_id), self._by_name(type_, id_)
-        if called is not None and place is not None and called.index not in (None, index):
-            called = None  # another place, another call: some servers give one id to several (HKUDS/nanobot#3943)
+        # Some give one id to several: to calls (HKUDS/nanobot#3943), xAI to its reasoning before and after a search.
+        if called is not None and _is_elsewhere(called, index):
+            called = None
+        if named is not None and named.done and type_ in TEXTS and _is_elsewhere(named, index):
+            named = None
         for item in (called, there, named):
             if item is not None and _may_be(item, call_id):
                 return item
@@ -262,6 +267,7 @@ class Register:
             held = self._by_index.get(key)
             self._by_index[key] = item if key not in self._by_index or (held is not None and held.done) else None
         if isinstance(id_, str):
+            item.is_twin = (type_, id_) in self._named
             self._ids.add(id_)
             self._named[type_, id_] = item
         return item
@@ -301,6 +307,10 @@ def _may_be(item: Item, call_id: object) -> bool:
     """Returns whether nothing speaks against it. Calls of ours keep their ids; a client's tool search does not."""
     known = item.call_id if item.type in ("function_call", "custom_tool_call") else None
     return known is None or call_id is None or known == call_id
+
+
+def _is_elsewhere(item: Item, index: object) -> bool:
+    return isinstance(index, int) and item.index not in (None, index)
 
 
 def _by_identity(type_: str, _: str | None, identity: str | None, __: int) -> object:

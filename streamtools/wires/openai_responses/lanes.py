@@ -100,9 +100,11 @@ class Followed:
             return True
         if self._has_others:
             return False
-        kind = read_text(payload.get("type"))
+        kind, response = read_text(payload.get("type")), _response_of(payload)
+        if kind == "response.failed" or (kind in TERMINALS and response.get("status") == "failed"):
+            return True  # a failure without its reason would be a cut; and nothing runs because of it
         self._rotates = self._rotates or (kind in WAITING and not self._register.items)
-        return self._rotates or (kind in TERMINALS and self._register.is_repeated(_response_of(payload).get("output")))
+        return self._rotates or (kind in TERMINALS and self._register.is_repeated(response.get("output")))
 
 
 def id_of(payload: Mapping[str, Any]) -> str | None:
