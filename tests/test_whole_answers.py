@@ -324,6 +324,34 @@ def test_the_cited_text_and_the_servers_calls_of_an_answer_are_kept() -> None:
     assert all(json.dumps(kept)[1:-1] in history for kept in (cited, "nova_grounding_result", "look."))
 
 
+def test_of_several_choices_the_one_with_index_0_is_taken_wherever_it_stands() -> None:
+    big = {"n": 2**70}
+    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": big}}
+    b, c, unnumbered = _choice(1, "b"), _choice(2, "c"), _choice(None, "a")
+    for choices, calls in (
+        ([b, _choice(0, "a")], 0),
+        ([c, b, _choice(0, "a")], 0),
+        ([_choice(0, "a"), b], 0),
+        ([unnumbered, b, unnumbered], 0),
+        ([b, _choice(0, "a", tool_calls=[call])], 1),
+    ):
+        answer = {**ANSWERS[CHAT], "choices": choices}
+        for wire in (CHAT, MISTRAL):
+            for given in (answer, json.dumps(answer).encode()):
+                turn = parse(given, wire=wire)
+                assert (turn.text, turn.complete, "extra_choice" in {warning.code for warning in turn.warnings}) == (
+                    "a",
+                    True,
+                    True,
+                )
+                assert [json.loads(each.arguments_text) for each in turn.calls] == [big] * calls
+    assert parse({**ANSWERS[CHAT], "choices": [b, c]}).text == "b"
+
+
+def _choice(index: int | None, words: str, **more: Any) -> dict[str, Any]:
+    return {"index": index, "finish_reason": "stop", "message": {"role": "assistant", "content": words, **more}}
+
+
 def test_an_error_in_an_answers_place_says_the_providers_words() -> None:
     turn = parse({"error": {"message": "no such model", "type": "invalid_request_error"}})
     assert "no such model" in str(turn.error)

@@ -506,8 +506,9 @@ _BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block | None]] = {
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the chunk of an answer."""
-    said = [_chunk(one) if isinstance(one, dict) else one for one in answer["choices"]]
+    """Returns the chunk of an answer. Each choice is whole, so one is followed: index 0, wherever the list has it."""
+    choices = sorted(answer["choices"], key=lambda one: not (isinstance(one, dict) and one.get("index") == 0))
+    said = [_chunk(one) | {"index": at} if isinstance(one, dict) else one for at, one in enumerate(choices)]
     return [{**answer, "object": "chat.completion.chunk", "choices": said}]
 
 
