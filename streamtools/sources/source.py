@@ -337,9 +337,9 @@ def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
     Raises:
         TypeError: this cannot be streamed.
     """
-    from .splitting import Responses, responses_of  # most streams are one response
+    from .splitting import Responses, Splitter, responses_of  # most streams are one response
 
     # Two objects for one socket would take each other's events from it.
     if (connection := connection_of(stream)) is not None:
         return responses_of(connection, limits)
-    return Responses(open_source(stream, limits), limits)
+    return Responses(Splitter(open_source(stream, limits), limits))

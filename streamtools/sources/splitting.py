@@ -1,6 +1,6 @@
 """Splits a connection into its responses: each a source of its own, or, over a socket, one at a time.
 
-    the connection's items (SDK objects, dicts, bytes, frames) → `Responses` → one `ResponseSource` each
+    the connection's items (SDK objects, dicts, bytes, frames) → `Splitter` → `Responses`, one `ResponseSource` each
     a socket (an SDK's, a lane of its session, one of websockets) → `NextResponse`, an async iterator of the events of
                                                                     one response; or `responses_of`, of all
 
@@ -27,7 +27,7 @@ from ..wires.lanes import Lanes, OpenResponse
 from ..wires.reading import malformed, provider_error
 from .kinds import Item, as_event, as_item
 
-__all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "responses_of"]
+__all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "Splitter", "responses_of"]
 
 
 _MAX_ASIDES = 64  # events kept although they belong to no open response
@@ -59,33 +59,21 @@ class Events(Protocol):
 class Responses:
     """The responses of one connection, in the order in which they begin: an async iterator of `ResponseSource`."""
 
-    def __init__(self, source: Events, limits: Limits) -> None:
-        self.asides: deque[Mapping[str, Any]] = deque(maxlen=_MAX_ASIDES)
+    def __init__(self, splitter: Splitter, kept: Any = None) -> None:
+        self._splitter = splitter
+        self._kept = kept  # the connection, which a splitter of a socket refers to weakly
+
+    @property
+    def asides(self) -> deque[Mapping[str, Any]]:
         """The latest events that came while their response was not open, such as ``response.steer.pending``."""
-        self._source = source
-        self._limits = limits
-        self._body = Body(limits)
-        self._lanes: Lanes | None = None
-        self._items: AsyncIterator[Any] | None = None
-        self._reading = anyio.Lock()
-        self._sources: dict[OpenResponse, ResponseSource] = {}
-        self._new: deque[ResponseSource] = deque()
-        self._ended: ResponseSource | None = None  # the latest; more may come about its calls
-        self._waiting = 0  # bytes
-        self._has_begun = False  # any of them
-        self._over = False
-        self._error: BaseException | None = None
+        return self._splitter.asides
 
     def __aiter__(self) -> Responses:
         return self
 
     async def __anext__(self) -> ResponseSource:
         """Returns the next response, as soon as it begins."""
-        await self._read_until(lambda: bool(self._new))
-        if self._new:
-            return self._new.popleft()
-        self._raise()
-        raise StopAsyncIteration
+        return ResponseSource(self._splitter, await self._splitter.next(), self._kept)
 
     async def __aenter__(self) -> Responses:
         return self
@@ -95,28 +83,121 @@ class Responses:
 
     async def aclose(self) -> None:
         """Closes the connection's stream; responses that have not ended are cut. Idempotent."""
-        self._over = True
+        await self._splitter.aclose()
+
+
+class ResponseSource:
+    """The events of one response, as they came: pass it to `pipeline`. It ends with the response."""
+
+    is_of_connection = True
+
+    def __init__(self, splitter: Splitter, inbox: _Inbox, kept: Any) -> None:
+        self.response = inbox.response
+        """Its id and its lane."""
+        self._splitter = splitter
+        self._inbox = inbox
+        self._kept = kept  # as that of `Responses`, which nobody may hold any more
+
+    def __aiter__(self) -> ResponseSource:
+        return self
+
+    async def __anext__(self) -> Item:
+        """Returns the next event. If none is there yet, it reads the connection."""
+        inbox = self._inbox
+        await self._splitter.read_until(lambda: bool(inbox.items) or self.response.ended or inbox.closed)
+        if inbox.items:
+            return self._take()
+        # The connection's error is not that of a response which had ended before.
+        if not self.response.ended:
+            self._splitter.throw()
+        raise StopAsyncIteration
+
+    async def later(self) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Yields the payloads about the calls of the response that follow its end, until the connection is over.
+        Meanwhile the events of other responses wait for their readers."""
+        inbox = self._inbox
+        inbox.closed = False
+        try:
+            while not self._splitter.is_over:
+                await self._splitter.read_until(lambda: bool(inbox.items))
+                while inbox.items:
+                    item = self._take()
+                    if isinstance(item, Mapping):
+                        yield item
+        finally:
+            await self.aclose()
+
+    def _take(self) -> Item:
+        item, size = self._inbox.items.popleft()
+        self._splitter.charge(-size)
+        return item
+
+    async def aclose(self) -> None:
+        """Drops the rest of the response, later payloads about it included. The connection stays open."""
+        inbox = self._inbox
+        inbox.closed = True
+        self._splitter.charge(-sum(size for _, size in inbox.items))
+        inbox.items.clear()
+
+
+class _Inbox:
+    """The events of one response that wait for its reader, each with its size in bytes."""
+
+    def __init__(self, response: OpenResponse) -> None:
+        self.response = response
+        self.items: deque[tuple[Item, int]] = deque()
+        self.closed = False
+        """Nobody reads it any more."""
+
+
+class Splitter:
+    """Reads a connection for all who wait for something of it, and gives each event to its response."""
+
+    def __init__(self, source: Events, limits: Limits) -> None:
+        self.asides: deque[Mapping[str, Any]] = deque(maxlen=_MAX_ASIDES)
+        self._source = source
+        self._limits = limits
+        self._body = Body(limits)
+        self._lanes: Lanes | None = None
+        self._items: AsyncIterator[Any] | None = None
+        self._reading = anyio.Lock()
+        self._inboxes: dict[OpenResponse, _Inbox] = {}
+        self._new: deque[_Inbox] = deque()
+        self._ended: _Inbox | None = None  # the latest; more may come about its calls
+        self._waiting = 0  # bytes
+        self._has_begun = False  # any of them
+        self._error: BaseException | None = None
+        self.is_over = False
+        """Nothing more is read."""
+
+    async def next(self) -> _Inbox:
+        """Returns that of the next response, as soon as it begins."""
+        await self.read_until(lambda: bool(self._new))
+        if self._new:
+            return self._new.popleft()
+        self.throw()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Closes the connection's stream. Idempotent."""
+        self.is_over = True
         with anyio.move_on_after(self._limits.cancel_grace, shield=True):
             try:
                 await self._source.aclose(self._error)
             except Exception as error:
                 self._error = self._error or error
 
-    def _raise(self) -> None:
+    def throw(self) -> None:
+        """Raises the error with which the connection ended, if it ended with one."""
         if self._error is not None:
             raise self._error
 
-    @property
-    def is_over(self) -> bool:
-        """True if nothing more is read."""
-        return self._over
-
-    async def _read_until(self, is_there: Callable[[], bool]) -> None:
+    async def read_until(self, is_there: Callable[[], bool]) -> None:
         """Reads the connection until something is there, or nothing more comes."""
-        while not (is_there() or self._over):
+        while not (is_there() or self.is_over):
             # Asked again under the lock: whoever held it may have put there what this consumer waits for.
             async with self._reading:
-                if not (is_there() or self._over):
+                if not (is_there() or self.is_over):
                     await self._read()
 
     async def _read(self) -> None:
@@ -128,8 +209,8 @@ class Responses:
                 self._route(payload, kept)
         except Exception as error:  # of the source, the framing or a limit: everyone's
             self._error = error
-            self._over = True
-        if self._over:
+            self.is_over = True
+        if self.is_over:
             await self.aclose()
 
     # -- payloads --
@@ -143,7 +224,7 @@ class Responses:
             yield from self._framed((data,) if self._source.gives_frames else self._body.feed_payloads(data))
 
     def _end(self) -> Iterator[tuple[Mapping[str, Any] | None, Item]]:
-        self._over = True
+        self.is_over = True
         yield from self._framed(self._body.finish())
         if self._body.began and not self._has_begun:
             raise self._body.what_it_is()
@@ -164,7 +245,7 @@ class Responses:
     def _route(self, payload: Mapping[str, Any] | None, item: Item) -> None:
         """Gives an item to the responses that it belongs to; one that cannot be read breaks them all."""
         # Which response an unreadable event belongs to is unknown. Given to one, the others would be cut unnoticed.
-        owners = list(self._sources) if payload is None else self._owners(payload)
+        owners = list(self._inboxes) if payload is None else self._owners(payload)
         if not owners and payload is None:
             raise malformed("the data of an event between two responses is no JSON object")
         if not owners and payload is not None:
@@ -172,13 +253,12 @@ class Responses:
         for owner in owners:
             # About a response that has ended: of its calls, say. `later` reads it, if anybody does.
             if payload is not None and self._ended is not None and owner is self._ended.response:
-                if not self._ended.put(payload):  # nobody waits for it
+                if not self._put(self._ended, payload):  # nobody waits for it
                     self.asides.append(payload)
                 continue
-            source = self._sources.get(owner) or self._begin(owner)
-            source.put(item)
+            self._put(self._inboxes.get(owner) or self._begin(owner), item)
             if owner.ended:
-                self._ended = self._sources.pop(owner)
+                self._ended = self._inboxes.pop(owner)
 
     def _owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
         """Returns the responses that an event belongs to. An error is one of its own while the wire is not known."""
@@ -191,80 +271,30 @@ class Responses:
             return self._lanes.owners(payload)
         return [OpenResponse(None, None, ended=True)] if provider_error(payload) else []
 
-    def _begin(self, response: OpenResponse) -> ResponseSource:
+    def _put(self, inbox: _Inbox, item: Item) -> bool:
+        """Keeps an event until it is read; not if nobody reads it any more: then it returns False."""
+        if not inbox.closed:
+            size = _size(item)
+            inbox.items.append((item, size))
+            self.charge(size)
+        return not inbox.closed
+
+    def _begin(self, response: OpenResponse) -> _Inbox:
         # Open ones, and those that have ended before anybody took them: a peer could begin and end any number.
-        count = len(self._sources) + sum(one.response.ended for one in self._new) + 1
+        count = len(self._inboxes) + sum(one.response.ended for one in self._new) + 1
         if count > (limit := self._limits.max_open_responses):
             raise LimitExceeded("max_open_responses", limit=limit, value=count, where="the connection")
         self._has_begun = True
         self._body.settle()
-        source = self._sources[response] = ResponseSource(self, response)
-        self._new.append(source)
-        return source
+        inbox = self._inboxes[response] = _Inbox(response)
+        self._new.append(inbox)
+        return inbox
 
-    def _charge(self, size: int) -> None:
+    def charge(self, size: int) -> None:
+        """Counts the bytes that wait."""
         self._waiting += size
         if size > 0 and self._waiting > (limit := self._limits.max_waiting_bytes):
             raise LimitExceeded("max_waiting_bytes", limit=limit, value=self._waiting, where="the connection")
-
-
-class ResponseSource:
-    """The events of one response, as they came: pass it to `pipeline`. It ends with the response."""
-
-    is_of_connection = True
-
-    def __init__(self, connection: Responses, response: OpenResponse) -> None:
-        self.response = response
-        """Its id and its lane."""
-        self._connection = connection
-        self._items: deque[tuple[Item, int]] = deque()
-        self._closed = False
-
-    def __aiter__(self) -> ResponseSource:
-        return self
-
-    async def __anext__(self) -> Item:
-        """Returns the next event. If none is there yet, it reads the connection."""
-        await self._connection._read_until(lambda: bool(self._items) or self.response.ended or self._closed)
-        if self._items:
-            return self._take()
-        # The connection's error is not that of a response which had ended before.
-        if not self.response.ended:
-            self._connection._raise()
-        raise StopAsyncIteration
-
-    async def later(self) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yields the payloads about the calls of the response that follow its end, until the connection is over.
-        Meanwhile the events of other responses wait for their readers."""
-        self._closed = False
-        try:
-            while not self._connection.is_over:
-                await self._connection._read_until(lambda: bool(self._items))
-                while self._items:
-                    item = self._take()
-                    if isinstance(item, Mapping):
-                        yield item
-        finally:
-            await self.aclose()
-
-    def _take(self) -> Item:
-        item, size = self._items.popleft()
-        self._connection._charge(-size)
-        return item
-
-    def put(self, item: Item) -> bool:
-        """Keeps an event until it is read; not if nobody reads it any more: then it returns False."""
-        if not self._closed:
-            size = _size(item)
-            self._items.append((item, size))
-            self._connection._charge(size)
-        return not self._closed
-
-    async def aclose(self) -> None:
-        """Drops the rest of the response, later payloads about it included. The connection stays open."""
-        self._closed = True
-        self._connection._charge(-sum(size for _, size in self._items))
-        self._items.clear()
 
 
 def _size(item: Item) -> int:
@@ -282,15 +312,15 @@ def _size(item: Item) -> int:
 
 _METHODS = ("recv_bytes", "recv")  # OpenAI's SDK parses nothing in the first
 _ENDS = frozenset({"ConnectionClosedOK", "EOFError"})  # of websockets; of a lane in OpenAI's SDK
-_known: WeakKeyDictionary[Any, Responses] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Any, Splitter] = WeakKeyDictionary()
 
 
 def responses_of(connection: Any, limits: Limits) -> Responses:
     """Returns the responses of a connection, which all its readers share; the first one's limits hold."""
     found = _known.get(connection)
     if found is None or found.is_over:
-        found = _known[connection] = Responses(_Connection(connection), limits)
-    return found
+        found = _known[connection] = Splitter(_Connection(connection), limits)
+    return Responses(found, connection)
 
 
 class NextResponse:
@@ -299,7 +329,7 @@ class NextResponse:
     is_of_connection = True
 
     def __init__(self, connection: Any, limits: Limits) -> None:
-        self._connection = connection  # kept alive: the record refers to it weakly
+        self._connection = connection
         self._limits = limits
         self._response: ResponseSource | None = None
 
@@ -346,7 +376,7 @@ class _Connection:
 
     async def __anext__(self) -> Any:
         receive = self._receive()
-        assert receive is not None, "its reader keeps the connection alive"
+        assert receive is not None, "whoever reads it keeps the connection alive"
         # By the name of the exception's class, since neither library is imported here.
         try:
             return await receive()

@@ -449,17 +449,37 @@ async def test_text_lines_that_are_cut_within_an_object_are_joined_as_before() -
     assert (turn.text, turn.complete, turn.warnings) == ("a{}b", True, ())
 
 
-async def test_what_is_kept_of_a_connection_goes_with_it() -> None:
-    class Connection:
-        def __init__(self) -> None:
-            self.frames = [json.dumps(payload) for payload in saying("a")]
+class Adapter:
+    """A connection that nobody else holds."""
 
-        async def recv(self) -> str:
-            await anyio.lowlevel.checkpoint()
-            return self.frames.pop(0)
+    def __init__(self, *payloads: Payload) -> None:
+        self.frames = [json.dumps(payload) for payload in payloads]
 
-    connection = Connection()
-    assert (await read(connection)).text == "a"
+    async def recv(self) -> str:
+        await anyio.lowlevel.checkpoint()
+        if not self.frames:
+            raise EOFError
+        return self.frames.pop(0)
+
+
+async def test_responses_and_each_one_of_them_keep_the_connection_that_nobody_else_holds() -> None:
+    said = [*saying("a"), *saying("b", "resp_2")]
+    assert [(await read(source)).text async for source in responses(Adapter(*said))] == ["a", "b"]
+    first = await anext(responses(Adapter(*said)))
+    gc.collect()
+    assert (await read(first)).text == "a"
+    assert (await read(Adapter(*said))).text == "a"
+
+
+@pytest.mark.parametrize("until", ["begun", "ended"])
+async def test_what_is_kept_of_a_connection_goes_with_it(until: str) -> None:
+    connection = Adapter(*saying("a"))
+    if until == "ended":
+        assert (await read(connection)).text == "a"
+    else:
+        source = await anext(responses(connection))
+        await anext(source)
+        del source
     gone = ref(connection)
     del connection
     for _ in range(3):  # the event loop lets go of the pipeline's tasks
