@@ -17,13 +17,25 @@ from streamtools.events import Event
 from streamtools.parts import Finish
 from streamtools.schema.dialects import PLAIN
 from streamtools.schema.names import NameRule
-from streamtools.wires import Answer, CallIds, Wire, WireDecoder
-from streamtools.wires.answer_builder import AnswerBuilder, CallNames
-from streamtools.wires.call_format import CallFormat, ResultFormat
-from streamtools.wires.history_rules import HistoryRules
-from streamtools.wires.tool_format import EntryFormat, ToolFormat
-from streamtools.wires.transcript import CallResult, Entry, Prompt, Returned, text_of
-from streamtools.wires.usage import UsageMap
+from streamtools.wires import (
+    Answer,
+    AnswerBuilder,
+    CallFormat,
+    CallIds,
+    CallNames,
+    CallResult,
+    Entry,
+    EntryFormat,
+    HistoryRules,
+    Prompt,
+    ResultFormat,
+    Returned,
+    ToolFormat,
+    UsageMap,
+    Wire,
+    WireDecoder,
+    text_of,
+)
 
 ANSWERS = {"who": "skills"}  # the head of a message of answers
 FINISHES: dict[str, Finish] = {"done": "stop", "calls": "tool_calls", "full": "length"}

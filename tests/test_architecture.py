@@ -52,7 +52,7 @@ LAYERS = (
 STRANGERS = (({"framing", "wires"}, {"stages"}), ({"wires"}, {"tools"}))
 """Rooms that meet in `events` and `parts`, and never import each other."""
 
-FACTS_FOR_TOOLS = tuple(f"{PACKAGE}.wires.{name}" for name in ("Wire", "known", "tool_format"))
+FACTS_FOR_TOOLS = tuple(f"{PACKAGE}.wires.{name}" for name in ("Wire", "known", "formats"))
 """The exception: the tools ask the wires which there are, and how the requests of each tell tools."""
 
 SANS_IO = {room for layer in LAYERS[:7] for room in layer}
@@ -396,7 +396,7 @@ BROKEN = [
     (strangers_meet_in_events_only, "streamtools.wires.anthropic", "from streamtools import stages"),
     (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.anthropic import decode"),
     (strangers_meet_in_events_only, "streamtools.stages", "def f():\n    from ..framing import sse"),
-    (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.tool_format import ToolFormat"),
+    (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.formats import ToolFormat"),
     (strangers_meet_in_events_only, "streamtools.tools.entries", "from ..wires.anthropic import WIRE"),
     (is_sans_io_below_the_line, "streamtools.framing.sse", "import time"),
     (is_sans_io_below_the_line, "streamtools.decode.decoder", "from anyio.abc import TaskGroup"),
@@ -456,7 +456,7 @@ KEPT = [
     (
         strangers_meet_in_events_only,
         "streamtools.tools.entries",
-        "from ..wires import Wire, known\nfrom ..wires.tool_format import ToolFormat",
+        "from ..wires import Wire, known\nfrom ..wires.formats import ToolFormat",
     ),
     (is_sans_io_below_the_line, "streamtools.pipelines.block", "import anyio, time\nasync def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.tools.context", "async def f(): ..."),

@@ -33,9 +33,8 @@ from ..tools import AnyTools, Toolset
 from ..turn import Turn
 from ..wires import Wire, WireDecoder, detect, find
 from ..wires.decoder import NOT_STARTED
-from ..wires.fields import beside_error
 from ..wires.plain import GrowingPart, PlainPath
-from ..wires.reading import malformed, named_error, provider_error
+from ..wires.reading import beside_error, malformed, named_error, provider_error
 from .body import Body, payloads_of, rewritten, tolerant_json, unknown_wire, weighed, wrapped
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from ..stages.output import ExportedOutput
 from ..tools import Exported
 from ..tools.entries import targets
-from ..wires.tool_format import RequestLimits
+from ..wires.formats import RequestLimits
 from .exporting import (
     Change,
     Exports,

@@ -32,7 +32,7 @@ from ..tools import tool as as_tool
 from ..tools.entries import STRICT, Constraints, EntryOptions, find, payload_of, tool_formats, translated
 from ..tools.typed import docstring_of
 from ..wires import Wire, known
-from ..wires.tool_format import RequestLimits, StructuredOutput, ToolFormat
+from ..wires.formats import RequestLimits, StructuredOutput, ToolFormat
 
 __all__ = [
     "Change",

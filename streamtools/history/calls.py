@@ -16,9 +16,8 @@ from ..parts import OUTCOMES, Outcome, ToolCall
 from ..stages.arguments import arguments_of
 from ..text import excerpt, known_names
 from ..wires import Answer, Wire, find, known, names
-from ..wires.answer_builder import CallNames, id_as_read
 from ..wires.history_rules import HistoryRules
-from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said, text_of
+from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Returned, Said, id_as_read, text_of
 
 __all__ = [
     "Exchange",

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from ..parts import ToolCall
 from ..wires import Wire
-from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import Violation, ViolationCode
-from ..wires.transcript import Entry, Prompt, Said
+from ..wires.transcript import Entry, Prompt, Said, id_as_read
 from .calls import Exchange, Given, Messages, Paired, is_empty, pair, role_of, shown, wire_named
 from .repair import accepts_system, is_system
 

@@ -18,9 +18,8 @@ from ..content import Media, Text
 from ..parts import OUTCOMES, Part, ToolCall
 from ..text import well_formed
 from ..wires import Answer, Wire
-from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import HistoryRules
-from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said
+from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said, id_as_read
 from .calls import (
     Exchange,
     Messages,

@@ -17,9 +17,8 @@ from ..content import Media
 from ..events import Observation
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire
-from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import HistoryRules
-from ..wires.transcript import CallResult, Returned
+from ..wires.transcript import CallResult, Returned, id_as_read
 from .calls import (
     Exchange,
     Messages,

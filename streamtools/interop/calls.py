@@ -23,7 +23,7 @@ from ..parts import Part, ToolCall
 from ..stages.arguments import arguments_of
 from ..text import deeper_than
 from ..wires import Answer, Wire, find, known
-from ..wires.call_format import CallFormat, ResultFormat
+from ..wires.formats import CallFormat, ResultFormat
 from ..wires.transcript import CallResult, Returned, decoded, encoded, text_of
 from .contributions import InspectedCall, InspectedResult, ToolCallAccessor, ToolCallAdapter, ToolResultAccessor
 from .formats import NATIVE_RESULT, STORED_WIRE, TARGET_FORMATS, TOOL_RESULT, call_formats

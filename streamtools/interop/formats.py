@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ExportError
 from ..wires import WIRES, Wire, known
-from ..wires.call_format import CallFormat
+from ..wires.formats import CallFormat
 
 __all__ = [
     "BUILT_IN",

@@ -21,8 +21,7 @@ from ..history.calls import history_form, wire_named, with_valid_ids
 from ..parts import Part, ToolCall
 from ..turn import Turn
 from ..wires import Answer, Wire
-from ..wires.answer_builder import id_as_read
-from ..wires.transcript import CallResult, Entry, Prompt, Said, text_of
+from ..wires.transcript import CallResult, Entry, Prompt, Said, id_as_read, text_of
 from .calls import (
     AttachmentStore,
     SanitizedCall,

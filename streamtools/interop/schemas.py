@@ -24,7 +24,7 @@ from ..text import deeper_than
 from ..tools import Tool
 from ..tools.entries import find, targets, tool_formats
 from ..wires import WIRES
-from ..wires.tool_format import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat
+from ..wires.formats import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat
 from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN, TARGET_FORMATS
 

@@ -23,8 +23,8 @@ from ..errors import LimitExceeded, RemoteProtocolError
 from ..framing import Frame
 from ..limits import Limits
 from ..wires import detect, find
-from ..wires.lanes import Lanes, OpenResponse
 from ..wires.reading import malformed, provider_error
+from ..wires.wire import Lanes, OpenResponse
 from .kinds import Item, as_event, as_item
 
 __all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "Splitter", "responses_of"]

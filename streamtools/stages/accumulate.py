@@ -240,11 +240,11 @@ class Accumulate:
         there = self._by_index.get(fragment.index) if fragment.index is not None else None
         slot = self._open(fragment, fragment.id)
         if there is not None:
-            self._contest(there, slot)
+            self._contest(there, slot, is_marked=True)
         return slot
 
-    def _contest(self, there: GrowingCall, slot: GrowingCall) -> None:
-        """Notes that a call begins at the index of an earlier one."""
+    def _contest(self, there: GrowingCall, slot: GrowingCall, *, is_marked: bool) -> None:
+        """Notes that a call begins at the index of an earlier one; `is_marked`, on a wire that marks beginnings."""
         if there.joined and not there.ended:
             there.lost = slot.lost = True  # the pieces from before both of them may belong to either
         elif there.is_superseded or not (there.ended or there.closed):
@@ -252,6 +252,7 @@ class Accumulate:
             # be the earlier one's as well, unless it names a call by its id.
             slot.is_contested = there.is_contested or there.json.state() != "complete"
             there.is_contested = slot.is_contested and not there.ended
+            there.lost = there.lost or (is_marked and not there.ended and there.is_bare)
 
     def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> GrowingCall:
         name, index = fragment.name, fragment.index
@@ -309,7 +310,7 @@ class Accumulate:
     def _open_beside(self, there: GrowingCall, fragment: ToolCallFragment, id_: str | None) -> GrowingCall:
         """Opens another call on the index of one that goes on."""
         slot = self._open(fragment, id_)
-        self._contest(there, slot)
+        self._contest(there, slot, is_marked=False)
         return slot
 
     def _continue_name(self, slot: GrowingCall, name: str) -> bool:

@@ -31,6 +31,7 @@ _HOSTILE: tuple[Any, ...] = (
     *(None, True, 0, 7, -1, 0.5, 1e308, 2**70, float("nan"), "", "a", "0", "\ud83d", "x" * 5000, '{"a": 1', "[DONE]"),
     *([], {}, [None], [5], [[]], {"a": None}, {"text": 7}, {"id": [], "name": {}}, _DEEP),
 )
+_OF_NO_WIRE: tuple[Payload, ...] = ({}, {"unheard of": 1}, {"type": "unheard of"}, {"error": {"message": "no"}})
 _MAX_STEPS = 12  # of the way to a value that is replaced
 _CHAT = "openai.chat_completions"
 
@@ -91,6 +92,16 @@ def _a_good_stream_is_read_whole(case: _Case) -> None:
         assert not turn.warnings, f"streams[{number}] is tolerated, not good: {[w.code for w in turn.warnings]}"
         for payload in stream:
             assert case.wire.recognises(payload) in (True, False), "`recognises` returns no truth value"
+        assert turn.usage_raw is None or turn.usage, f"streams[{number}]: `usage` finds no count in {turn.usage_raw}"
+    strange = next((payload for payload in _OF_NO_WIRE if case.wire.is_own(payload)), None)
+    assert strange is None, f"`recognises` takes {strange}, which can be anybody's"
+
+
+def _a_stream_without_its_end_is_not_complete(case: _Case) -> None:
+    for number, stream in enumerate(case.streams):
+        for at in {1, len(stream) // 2} if len(stream) > 2 else ():
+            cut = parse(stream[:at], wire=case.wire)
+            assert not cut.complete, f"streams[{number}] is complete after {at} of {len(stream)} payloads"
 
 
 def _each_call_has_a_beginning(case: _Case) -> None:
@@ -143,7 +154,8 @@ def _a_cut_or_disordered_stream_runs_nothing_else(case: _Case) -> None:
         for bend, bent in _bent(case.wire, stream):
             for call in parse(bent, wire=case.wire).calls:
                 assert not call.dispatchable or call.arguments == given.get(call.call_id), (
-                    f"{bend}: call {call.call_id} runs with arguments that the good stream did not give it"
+                    f"{bend}: call {call.call_id} runs with {call.arguments}, not with {given.get(call.call_id)}, in "
+                    f"{bent}"
                 )
 
 
@@ -179,6 +191,11 @@ def _bent(wire: Wire, stream: Stream) -> Iterator[tuple[str, Stream]]:
         for at in begins:
             yield "a beginning that comes again", [*stream[: at + 1], *stream[at:]]
             yield "a beginning that is lost", [*stream[:at], *stream[at + 1 :]]
+        if pieces and ends:
+            yield (
+                "pieces and an end that are lost",
+                [one for at, one in enumerate(stream) if at not in (*pieces, *ends)],
+            )
         for at in ends:
             yield "an end that comes again", [*stream[: at + 1], *stream[at:]]
             yield "an end that is lost", [*stream[:at], *stream[at + 1 :]]
@@ -312,6 +329,7 @@ def _sse(stream: Stream) -> bytes:
 
 _CHECKS: tuple[Callable[[_Case], None], ...] = (
     _a_good_stream_is_read_whole,
+    _a_stream_without_its_end_is_not_complete,
     _each_call_has_a_beginning,
     _every_call_is_ready,
     _a_split_changes_nothing,

@@ -22,7 +22,7 @@ from ..schema.translation.plan import Inverse
 from ..schema.translation.translate import make
 from ..text import known_names
 from ..wires import Wire, known
-from ..wires.tool_format import JSON, EntryFormat, StrictForm, ToolEntry, ToolFormat
+from ..wires.formats import JSON, EntryFormat, StrictForm, ToolEntry, ToolFormat
 
 __all__ = [
     "Constraints", "EntryOptions", "HINTS", "MCP", "STRICT", "find", "payload_of", "short_names", "targets",

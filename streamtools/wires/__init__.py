@@ -20,26 +20,29 @@ from .marks import MARKS
 from .wire import CallIds, Tolerance, Wire
 
 if TYPE_CHECKING:
-    from .transcript import Answer
+    from .formats import CallFormat, EntryFormat, ResultFormat, ToolFormat
+    from .growing import GrowingDecoder
+    from .history_rules import HistoryRules
+    from .transcript import Answer, AnswerBuilder, CallNames, CallResult, Entry, Prompt, Returned, Said, text_of
+    from .usage import UsageMap
 else:
-    __getattr__ = names_on_demand(__name__, {"transcript": "Answer"})
+    __getattr__ = names_on_demand(
+        __name__,
+        {
+            "formats": "CallFormat EntryFormat ResultFormat ToolFormat",
+            "growing": "GrowingDecoder",
+            "history_rules": "HistoryRules",
+            "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Returned Said text_of",
+            "usage": "UsageMap",
+        },
+    )
 
 __all__ = [
-    "WIRES",
-    "Answer",
-    "CallIds",
-    "Tolerance",
-    "Wire",
-    "WireDecoder",
-    "answering",
-    "detect",
-    "find",
-    "is_known",
-    "known",
-    "names",
-    "register",
-    "unregister",
-]
+    "WIRES", "Answer", "AnswerBuilder", "CallFormat", "CallIds", "CallNames", "CallResult", "Entry", "EntryFormat",
+    "GrowingDecoder", "HistoryRules", "Prompt", "ResultFormat", "Returned", "Said", "Tolerance", "ToolFormat",
+    "UsageMap", "Wire", "WireDecoder", "answering", "detect", "find", "is_known", "known", "names", "register",
+    "text_of", "unregister",
+]  # fmt: skip
 
 WIRES: tuple[str, ...] = tuple(MARKS)
 """The names of the wires that the library has, in the order of detection. Each is loaded when it is needed."""

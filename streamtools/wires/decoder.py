@@ -29,9 +29,18 @@ from ..limits import Limits
 from ..parts import Finish, ResumePoint
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
 from .cursors import EventCursors
-from .fields import ERROR_PAYLOAD, KnownFields, place_of, unread
 from .plain import GrowingPart, PlainDelta
-from .reading import label_of, provider_error, read_text, says_something, weight
+from .reading import (
+    ERROR_PAYLOAD,
+    KnownFields,
+    label_of,
+    place_of,
+    provider_error,
+    read_text,
+    says_something,
+    unread,
+    weight,
+)
 from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["NOT_STARTED", "WireDecoder"]
@@ -146,6 +155,7 @@ class WireDecoder(ABC):
         self.error = self.error or error
         resume_from = self.resume_point() if self.error is None or isinstance(self.error, TruncatedStream) else None
         finish, complete = self.close(framed=framed and not abandoned)
+        self.end_places(whole=complete and self.error is None)
         self.end_part()
         if abandoned and not self.done:
             complete = False
@@ -261,13 +271,20 @@ class WireDecoder(ABC):
         """
         if not self._started:
             raise LocalProtocolError(NOT_STARTED)
-        text, problem = (arguments, None) if isinstance(arguments, str) else ("", None)
-        if not isinstance(arguments, str) and arguments is not None:
-            text, problem = self.object_text(arguments, path)
+        text, problem = self.arguments_text(arguments, path)
         label = None if place is None else label_of(place)
         self.out.append(
             ToolCallFragment(label, read_text(id), read_text(name), text, start=start, end=end, problem=problem)
         )
+
+    def arguments_text(self, arguments: object, path: Iterable[str | int]) -> tuple[str, str | None]:
+        """Returns arguments as JSON text, whatever came as them, and the problem's code if they cannot be one."""
+        if isinstance(arguments, str) or arguments is None:
+            return arguments or "", None
+        return self.object_text(arguments, path)
+
+    def end_places(self, *, whole: bool) -> None:  # noqa: B027 - most wires have no places
+        """Ends what is still open at the end of the response."""
 
     def _emit_no_text(self, value: object) -> None:
         if says_something(value):

@@ -10,16 +10,17 @@ owns the identity of calls, decides what they are worth; no rule stands in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
+
+from typing_extensions import override
 
 from ..content import Caller
 from ..events import Event, ProviderItem, ToolCallFragment
 from ..limits import Limits
 from ..parts import CallKind
 from .decoder import WireDecoder
-from .fields import KnownFields
-from .reading import label_of, read_text
+from .reading import KnownFields, label_of, read_text
 
 __all__ = ["Given", "GrowingDecoder", "Handler", "GrowingBlock", "Role"]
 
@@ -283,6 +284,33 @@ class GrowingDecoder(WireDecoder):
                 awaits=awaits,
             )
         )
+
+    @override
+    def emit_call(
+        self,
+        place: object,
+        id: object = None,
+        name: object = None,
+        arguments: object = "",
+        *,
+        path: Iterable[str | int] = (),
+        start: bool = False,
+        end: bool = False,
+    ) -> None:
+        """Emits a piece of a call, as `WireDecoder.emit_call` does, on a wire that marks where calls begin and end."""
+        key = place if isinstance(place, (int, str)) else str(place)
+        given = self.arguments_text(arguments, path)
+        if start:
+            if (begun := self.begin(key, "call", "call", {"id": id, "name": name}, id=id)) is not None:
+                self.begin_call(begun, id, name, first=given)
+        elif any(given):
+            self.grow_call(key, *given)
+        if end:
+            self.end_at(key)
+
+    @override
+    def end_places(self, *, whole: bool) -> None:
+        self.close_places(whole=whole)
 
     def grow_call(self, key: object, text: str, problem: str | None = None) -> None:
         """Takes a piece of a call's arguments."""

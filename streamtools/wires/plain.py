@@ -35,8 +35,7 @@ import orjson
 from ..events import ReasoningDelta, RefusalDelta, TextDelta
 from ..text import deeper_than
 from .cursors import EventCursors, is_number
-from .fields import Path
-from .reading import says_something
+from .reading import Path, says_something
 
 __all__ = ["Surroundings", "GrowingPart", "PlainDelta", "PlainPath"]
 

@@ -12,31 +12,25 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
+from pydantic_core import from_json
+
 from ..content import Block, Media, Text
-from ..parts import Finish, Part, ToolCall
-from ..schema.names import PLAIN_NAMES
-from .history_rules import Violation
+from ..parts import CallKind, Finish, Part, ToolCall
+from ..schema.names import PLAIN_NAMES, qualified
+from .history_rules import HistoryRules, Violation, ViolationCode
+from .reading import json_text
 
 __all__ = [
-    "Answer",
-    "CallResult",
-    "Entry",
-    "Prompt",
-    "Returned",
-    "Said",
-    "data_url",
-    "decoded",
-    "encoded",
-    "read_data_url",
-    "text_block",
-    "text_of",
-    "written",
-]
+    "Answer", "AnswerBuilder", "CallNames", "CallResult", "Entry", "Flaws", "Numbered", "Prompt", "Returned",
+    "Said", "data_url", "decoded", "encoded", "entries_by_role", "id_as_read", "numbered", "read_data_url",
+    "result_as_read", "results_and_prompts", "text_block", "text_of", "written",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,3 +199,234 @@ def written(
         elif isinstance(block, Text) and block.text.strip():
             found.append(text(block.text))
     return found
+
+
+# -- reading a history ------------------------------------------------------------------------------------------------
+
+# A history while it is read back out of a provider's messages: what every wire's `read` collects into.
+#
+# Calls are told apart over the whole history, also where a provider's messages do not: an id that stood there before,
+# or none at all, gets a name of its own (`CallNames`), from which `id_as_read` gives back what stood there. A call
+# whose arguments are no JSON object has ``status="invalid"``, keeps their text, and goes on with ``{}``.
+
+_APART = "\0"  # in no id: JSON writes it as an escape, and no provider gives or takes it
+
+
+def id_as_read(call_id: str) -> str:
+    """Returns the id that stood in the message; ``""`` if there was none."""
+    return call_id.partition(_APART)[0]
+
+
+class CallNames:
+    """Names by which the calls of one history are told apart. One for each `read`."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def name(self, given: object) -> str:
+        """Returns a name that no other call has: the given id, if it is one and stands there for the first time."""
+        own = id_as_read(given) if isinstance(given, str) else ""
+        count = self._seen[own] = self._seen.get(own, 0) + 1
+        return own if own and count == 1 else f"{own}{_APART}{count}"
+
+
+Numbered: TypeAlias = tuple[Any, str]
+"""A block as it stands there, and its path."""
+
+
+def numbered(blocks: object, path: str) -> list[Numbered]:
+    """Returns the blocks of the list at `path`, each with its own; none if this is no list."""
+    return [(raw, f"{path}[{number}]") for number, raw in enumerate(blocks)] if isinstance(blocks, list) else []
+
+
+class Flaws:
+    """Collects what is wrong with messages and does not show in what was read of them."""
+
+    def __init__(self, rules: HistoryRules) -> None:
+        self.found: list[Violation] = []
+        self._rules = rules
+
+    def add(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> None:
+        """Adds a violation of the wire's rules; see `HistoryRules.violation`."""
+        self.found.append(self._rules.violation(code, path, message, text))
+
+    def sound(self, blocks: Iterable[Numbered], flaw: Callable[[Any, str], Violation | None]) -> list[Numbered]:
+        """Returns the blocks in which `flaw` finds nothing, and collects what it finds in the others."""
+        kept = []
+        for raw, path in blocks:
+            if found := flaw(raw, path):
+                self.found.append(found)
+            else:
+                kept.append((raw, path))
+        return kept
+
+
+class AnswerBuilder:
+    """Collects one answer, piece by piece, in its order."""
+
+    def __init__(self, names: CallNames, rules: HistoryRules | None = None) -> None:
+        self.flaws = Flaws(rules or HistoryRules())
+        self._names = names
+        self._parts: list[Part] = []
+        self._calls: dict[str, ToolCall] = {}
+        self._arguments: dict[str, tuple[str, Mapping[str, Any]]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing was said so far."""
+        return not self._parts
+
+    @property
+    def says_more(self) -> bool:
+        """True if there is a call or a refusal."""
+        return bool(self._calls) or any(part.kind == "refusal" for part in self._parts)
+
+    def text(self, text: str, state: Mapping[str, Any] | None = None) -> None:
+        """Adds a text of the model's."""
+        self._parts.append(Part(kind="text", text=text, provider_state=state))
+
+    def reasoning(self, text: str, state: Mapping[str, Any] | None = None) -> None:
+        """Adds reasoning."""
+        self._parts.append(Part(kind="reasoning", text=text, provider_state=state))
+
+    def refusal(self, text: str, state: Mapping[str, Any] | None = None) -> None:
+        """Adds a refusal."""
+        self._parts.append(Part(kind="refusal", text=text, provider_state=state))
+
+    def provider(self, state: Mapping[str, Any]) -> None:
+        """Adds something that only its provider understands."""
+        self._parts.append(Part(kind="provider", provider_state=state))
+
+    def call(
+        self,
+        call_id: object,
+        name: object,
+        arguments: object,
+        *,
+        kind: CallKind = "function",
+        state: Mapping[str, Any] | None = None,
+        object_at: str | None = None,
+        namespace: object = None,
+    ) -> None:
+        """Adds a call, whose status says whether its arguments are an object.
+
+        Args:
+            call_id: as it stands there, whatever that is.
+            name: likewise.
+            arguments: an object, or the text of one; the input of a ``custom`` call.
+            kind: who runs it, and whether its input is text.
+            state: what the decoder would have kept with it.
+            object_at: the path of the arguments where they have to be an object, so that the text of one is a flaw.
+            namespace: the tool's, as it stands there.
+        """
+        group = namespace if isinstance(namespace, str) and namespace and namespace != name else None
+        key = self._names.name(call_id)
+        text, value, problem = _custom(arguments) if kind == "custom" else _arguments(arguments)
+        self._arguments[key] = (text if problem is None else "{}", value)
+        self._calls[key] = ToolCall(
+            call_id=key,
+            call_id_synthesized=key != call_id,
+            name=qualified(group, name) if isinstance(name, str) else "",
+            namespace=group,
+            kind=kind,
+            index=len(self._calls),
+            arguments_text=arguments if isinstance(arguments, str) else text,
+            arguments=dict(value) if problem is None else None,
+            status="ready" if problem is None else "invalid",
+            problem=problem,
+            provider_state=state,
+        )
+        self._parts.append(Part(kind="call", call_id=key))
+        if object_at is not None and isinstance(arguments, str) and problem is None:
+            self.flaws.add("arguments_not_object", object_at, "the arguments are the text of an object")
+
+    def said(self, origin: tuple[int, int] | None = None, finish: Finish | None = None) -> Said:
+        """Returns the answer so far, for the wire that it was read from."""
+        answer = Answer(
+            parts=tuple(self._parts), calls=self._calls, arguments=self._arguments, results=(), finish=finish
+        )
+        return Said(answer=answer, origin=origin, flaws=tuple(self.flaws.found))
+
+
+def entries_by_role(
+    messages: Sequence[Mapping[str, Any]],
+    readers: Mapping[str, Callable[[Mapping[str, Any], int, CallNames], Entry]],
+) -> list[Entry]:
+    """Reads each message by the reader of its role. What is no message, or has another role, gives no entry."""
+    names, entries = CallNames(), list[Entry]()
+    for index, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if isinstance(role, str) and role in readers:
+            entries.append(readers[role](message, index, names))
+    return entries
+
+
+def results_and_prompts(
+    blocks: Iterable[Numbered],
+    prompt: Prompt,
+    rules: HistoryRules,
+    *,
+    is_result: Callable[[Any], bool],
+    read_result: Callable[[Any, str, Flaws], CallResult],
+    read_block: Callable[[Any], Block],
+    flaw: Callable[[Any, str], Violation | None],
+) -> Iterator[Prompt | Returned]:
+    """Parts the blocks of one message into results and prompts, which are as `prompt` but for their blocks, in the
+    order in which they stand. Blocks in which `flaw` finds something are left out of prompts."""
+    for are_results, run in groupby(blocks, lambda pair: is_result(pair[0])):
+        flaws = Flaws(rules)
+        if are_results:
+            results = tuple(read_result(raw, path, flaws) for raw, path in run)
+            yield Returned(results=results, origin=prompt.origin, flaws=tuple(flaws.found))
+        else:
+            sound = tuple(read_block(raw) for raw, _ in flaws.sound(run, flaw))
+            yield replace(prompt, blocks=sound, flaws=tuple(flaws.found))
+
+
+def result_as_read(
+    call_id: object,
+    blocks: tuple[Block, ...],
+    *,
+    rich: bool,
+    state: Mapping[str, Any] | None,
+    name: object = None,
+    is_error: bool = False,
+) -> CallResult:
+    """Returns a result that was read from a message, whatever stood there as id and name.
+
+    Args:
+        call_id: as it stands there.
+        blocks: its content.
+        rich: the content is more than its text says.
+        state: the native result, to go back as it is; None if it may not.
+        name: the tool's, as it stands there.
+        is_error: the call failed.
+    """
+    return CallResult(
+        call_id=call_id if isinstance(call_id, str) else "",
+        content=text_of(blocks),
+        is_error=is_error,
+        name=name if isinstance(name, str) else None,
+        blocks=blocks if rich else (),
+        state=state,
+    )
+
+
+def _arguments(given: object) -> tuple[str, Mapping[str, Any], str | None]:
+    """Returns arguments as text and as an object, and what is wrong with them."""
+    text = given if isinstance(given, str) else json_text(given)
+    value = given
+    if isinstance(given, str):
+        try:
+            value = from_json(given, allow_inf_nan=False)
+        except (ValueError, TypeError):  # the latter for half a surrogate pair
+            return given, {}, "malformed_json"
+    if text is None:
+        return "", {}, "malformed_json"
+    return (text, value, None) if isinstance(value, dict) else (text, {}, "non_object_arguments")
+
+
+def _custom(given: object) -> tuple[str, Mapping[str, Any], str | None]:
+    value = {"input": given if isinstance(given, str) else ""}
+    text = json_text(value)
+    return (text, value, None) if text is not None else ("", value, "malformed_json")

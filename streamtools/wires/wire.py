@@ -6,20 +6,18 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..limits import Limits
 from .decoder import WireDecoder
 from .usage import NO_COUNTS, UsageMap
 
-if TYPE_CHECKING:  # a program that only streams needs none of these
-    from .call_format import CallFormat, ResultFormat
+if TYPE_CHECKING:
+    from .formats import CallFormat, ResultFormat, StructuredOutput, ToolFormat
     from .history_rules import HistoryRules
-    from .lanes import Lanes
-    from .tool_format import StructuredOutput, ToolFormat
     from .transcript import Answer, Entry, Prompt
 
-__all__ = ["CallIds", "Tolerance", "Wire"]
+__all__ = ["CallIds", "Lanes", "OpenResponse", "Tolerance", "Wire"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +147,32 @@ class Wire:
         made = self.decoder(limits)
         made.name, made.usage = self.name, self.usage
         return made
+
+
+# -- lanes ------------------------------------------------------------------------------------------------------------
+
+# A wire whose events travel over such a connection gives in its record what makes `Lanes`: payloads in, the responses
+# that each belongs to out. `streamtools.sources` splits a connection by them.
+
+
+@dataclass(slots=True, eq=False)
+class OpenResponse:
+    """A response of the connection, from its first event to its last."""
+
+    id: str | None
+    stream_id: str | None
+    """The lane that it is on."""
+    said: bool = False
+    """More came of it than that it was created."""
+    ended: bool = False
+
+
+class Lanes(Protocol):
+    """The responses of a connection that have begun and not ended."""
+
+    open: list[OpenResponse]
+
+    def owners(self, payload: Mapping[str, Any], /) -> list[OpenResponse]:
+        """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it
+        comes between responses. An owner that the event ends is `ended` afterwards."""
+        ...

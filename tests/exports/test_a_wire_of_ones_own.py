@@ -22,8 +22,7 @@ from streamtools.schema.dialects import OLLAMA, OPENAI_STRICT, PLAIN, Action
 from streamtools.schema.names import NameRule
 from streamtools.tools import Tool, tool
 from streamtools.wires import Wire, find, register, unregister
-from streamtools.wires.call_format import CallFormat
-from streamtools.wires.tool_format import JSON, EntryFormat, StrictForm, ToolFormat
+from streamtools.wires.formats import JSON, CallFormat, EntryFormat, StrictForm, ToolFormat
 
 
 def hosted(tool: JSON) -> str | None:

@@ -19,6 +19,7 @@ from streamtools.testing import check_wire
 from streamtools.wires import Wire, find
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
+from newcomer_wire import HARBOR
 from own_wire import EXAMPLE, ExampleDecoder
 
 HOSTILE = 10_000 if FULL else 150
@@ -35,6 +36,21 @@ LINES: list[list[dict[str, Any]]] = [
         {"line": "end", "why": "calls", "used": {"in": 12, "out": 5}},
     ],
 ]
+TIDES: list[list[dict[str, Any]]] = [
+    [
+        {"tide": "in"},
+        {"tide": "say", "wave": "It is "},
+        {"tide": "say", "wave": "fine."},
+        {"tide": "out", "why": "sailed"},
+    ],
+    [
+        {"tide": "dock", "berth": 0, "id": "c1", "task": "look"},
+        {"tide": "load", "berth": 0, "crate": '{"at": '},
+        {"tide": "load", "berth": 0, "crate": '"Oslo"}'},
+        {"tide": "undock", "berth": 0},
+        {"tide": "out", "why": "cranes", "cargo": {"in": 12, "out": 5, "muse": 2}},
+    ],
+]
 
 
 @pytest.mark.parametrize("wire", CASES)
@@ -43,15 +59,35 @@ def test_every_wire_keeps_the_promises_of_wires_and_raises_nothing(wire: str, mo
         return AssertionError(f"{type(error).__name__} in a decoder of the library") if _is_a_bug(error) else error
 
     monkeypatch.setattr("streamtools.decode.decoder._broken", found)
-    assert len(check_wire(wire, [CASES[wire].say(said) for said in SAID], cases=HOSTILE)) == 11
+    assert len(check_wire(wire, [CASES[wire].say(said) for said in SAID], cases=HOSTILE)) == 12
 
 
 def _is_a_bug(error: Exception) -> bool:
     return not type(error).__module__.startswith("streamtools")
 
 
-def test_the_wire_of_the_docs_keeps_the_promises_of_wires() -> None:
-    check_wire(EXAMPLE, LINES, cases=HOSTILE)
+@pytest.mark.parametrize("wire", [EXAMPLE, HARBOR])
+def test_a_wire_of_somebodys_own_keeps_the_promises_of_wires(wire: Wire) -> None:
+    check_wire(wire, LINES if wire is EXAMPLE else TIDES, cases=HOSTILE)
+
+
+def test_a_call_that_lost_its_pieces_and_its_end_does_not_run() -> None:
+    start, _, _, *rest = TIDES[1]
+    for lost in ([], [{"tide": "load", "berth": 0, "crate": ""}]):
+        turn = parse([start, *lost, {"tide": "dock", "berth": 0, "id": "c2", "task": "look"}, *rest], wire=HARBOR)
+        assert [(call.call_id, call.status) for call in turn.calls] == [("c1", "truncated"), ("c2", "ready")]
+    fragments = [ToolCallFragment(0, call, "look", start=True) for call in ("c1", "c2")]
+
+    class Unended(ExampleDecoder):
+        """Begins two calls at one place, and marks no ends."""
+
+        def feed(self, payload: dict[str, Any]) -> list[Event]:
+            super().feed(payload)
+            self.out += fragments if payload["line"] == "say" else []
+            return self.out
+
+    turn = parse([{"line": "say", "text": "x"}, {"line": "end", "why": "calls"}], wire=with_decoder(Unended))
+    assert [(call.call_id, call.status) for call in turn.calls] == [("c1", "truncated"), ("c2", "ready")]
 
 
 # -- wires that break one promise ------------------------------------------------------------------------------------

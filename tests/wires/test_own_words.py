@@ -27,7 +27,7 @@ from streamtools.interop import (
     to_native_messages,
 )
 from streamtools.wires import Answer, Wire
-from streamtools.wires.call_format import CallFormat
+from streamtools.wires.formats import CallFormat
 
 CHAT = "openai.chat_completions"
 QUESTION = {"who": "user", "words": "Weather in Oslo?"}

@@ -11,10 +11,9 @@ from ...errors import RemoteProtocolError
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..fields import KnownFields
 from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..plain import PlainDelta
-from ..reading import caller_of, malformed, named_error, rest_of
+from ..reading import KnownFields, caller_of, malformed, named_error, rest_of
 from .facts import BAD_NEWS, BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS, FINISHES, OPAQUE_BLOCKS
 
 __all__ = ["AnthropicDecoder"]

@@ -10,10 +10,18 @@ from typing import Any
 from ...parts import CallKind, Finish
 from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
-from ..call_format import CallFormat, ResultFormat
-from ..fields import KnownFields
+from ..formats import (
+    JSON,
+    CallFormat,
+    EntryFormat,
+    RequestLimits,
+    ResultFormat,
+    StrictForm,
+    StructuredOutput,
+    ToolFormat,
+)
 from ..history_rules import HistoryRules, Violation
-from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, StructuredOutput, ToolFormat
+from ..reading import KnownFields
 from ..usage import UsageMap, total
 
 __all__ = [

@@ -17,10 +17,25 @@ from typing import Any
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
 from ..reading import json_text, rest_of
-from ..transcript import Answer, CallResult, Entry, Prompt, decoded, encoded, text_block, written
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Numbered,
+    Prompt,
+    decoded,
+    encoded,
+    numbered,
+    result_as_read,
+    results_and_prompts,
+    text_block,
+    written,
+)
 from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT, THOUGHTS
 
 __all__ = ["read", "render", "render_prompt", "whole"]

@@ -13,10 +13,9 @@ from ...parts import Finish
 from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
-from ..call_format import CallFormat, ResultFormat
-from ..fields import KnownFields
+from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, joined
-from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
+from ..reading import KnownFields
 from ..usage import UsageMap, total
 
 __all__ = [

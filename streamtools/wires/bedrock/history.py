@@ -16,10 +16,25 @@ from typing import Any
 from ...content import Block, Media, Opaque, Text
 from ...parts import CallKind, Part
 from ...schema.names import PLAIN_NAMES
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
 from ..reading import json_text, rest_of
-from ..transcript import Answer, CallResult, Entry, Prompt, decoded, encoded, text_block, written
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Numbered,
+    Prompt,
+    decoded,
+    encoded,
+    numbered,
+    result_as_read,
+    results_and_prompts,
+    text_block,
+    written,
+)
 from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
 
 __all__ = ["read", "render", "render_prompt", "whole"]

@@ -14,10 +14,9 @@ from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..fields import ERROR, place_of
 from ..growing import Given, GrowingDecoder
 from ..plain import PlainDelta
-from ..reading import named_error, provider_error, read_text, rest_of
+from ..reading import ERROR, named_error, place_of, provider_error, read_text, rest_of
 from .facts import EVENT_FIELDS, FAILURES, FINISHES, FUNCTION, RESPONSE, SEARCHED
 
 __all__ = ["CohereDecoder"]

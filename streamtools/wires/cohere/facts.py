@@ -8,10 +8,10 @@ from typing import Any
 from ...parts import Finish
 from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
-from ..fields import KnownFields
+from ..formats import RequestLimits, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
-from ..tool_format import RequestLimits, StructuredOutput, ToolFormat
+from ..reading import KnownFields
 from ..usage import UsageMap
 
 __all__ = [

@@ -13,7 +13,6 @@ from typing import Any
 from ...content import Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, entries_by_role, numbered
 from ..openai_chat.history import (
     calls_of,
     image_part,
@@ -24,7 +23,20 @@ from ..openai_chat.history import (
     result_blocks,
     returned,
 )
-from ..transcript import Answer, CallResult, Entry, Prompt, Returned, text_of
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Numbered,
+    Prompt,
+    Returned,
+    entries_by_role,
+    numbered,
+    text_of,
+)
 from .facts import RULES
 
 __all__ = ["read", "render", "render_prompt", "whole"]

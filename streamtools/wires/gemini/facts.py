@@ -9,11 +9,10 @@ from typing import Any
 from ...schema.dialects import GEMINI as DIALECT
 from ...schema.dialects import GEMINI_OPENAPI
 from ...schema.names import NameRule
-from ..call_format import CallFormat, ResultFormat
-from ..fields import KnownFields
+from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, Violation, joined
 from ..marks import GEMINI
-from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
+from ..reading import KnownFields
 from ..usage import Derived, UsageMap
 
 __all__ = [

@@ -14,10 +14,23 @@ from typing import Any, Literal
 
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
 from ..reading import json_text, rest_of
-from ..transcript import Answer, CallResult, Entry, Prompt, text_of, written
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Numbered,
+    Prompt,
+    numbered,
+    result_as_read,
+    results_and_prompts,
+    text_of,
+    written,
+)
 from .decoder import as_wire, without_nulls
 from .facts import BLANK_PART, NAMES_IN_HISTORY, RULES
 

@@ -8,12 +8,10 @@ from typing import Any
 
 from ...parts import CallKind, Finish
 from ...schema.dialects import GEMINI
-from ..call_format import CallFormat, ResultFormat
-from ..fields import ERROR_PAYLOAD, KnownFields
+from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..gemini.facts import NAMES, NAMES_IN_HISTORY
 from ..history_rules import HistoryRules
-from ..reading import read_text
-from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
+from ..reading import ERROR_PAYLOAD, KnownFields, read_text
 from ..usage import UsageMap, total
 
 __all__ = [

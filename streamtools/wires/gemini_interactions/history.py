@@ -11,9 +11,20 @@ from typing import Any, Literal, TypeGuard
 
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, result_as_read
 from ..reading import json_text, rest_of
-from ..transcript import Answer, CallResult, Entry, Prompt, Returned, text_of, written
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Prompt,
+    Returned,
+    result_as_read,
+    text_of,
+    written,
+)
 from .facts import CONTENTS, MEDIA, NAMES_IN_HISTORY, RULES, RUNNING, call_kind, contents_of, name_of
 
 __all__ = ["read", "render", "render_prompt", "whole"]

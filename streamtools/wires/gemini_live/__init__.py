@@ -24,18 +24,19 @@ from ..gemini.facts import RESULT, RULES
 from ..marks import is_live
 from ..wire import CallIds, Wire
 from .facts import CALLS, TOOLS, USAGE
-from .turns import LiveTurns, taken_back
 
 if TYPE_CHECKING:
     from ..gemini.history import read, render, render_prompt
-    from .decoder import LiveDecoder
+    from .decoder import LiveDecoder, LiveTurns, taken_back
     from .decoder import LiveDecoder as new_decoder
     from .messages import client_messages, function_responses
 else:
     __getattr__ = names(__name__, {"decoder": "LiveDecoder", "messages": "client_messages function_responses"})
-    new_decoder, read, render, render_prompt = functions(
+    new_decoder, LiveTurns, taken_back, read, render, render_prompt = functions(
         __name__,
         "decoder:LiveDecoder",
+        "decoder:LiveTurns",
+        "decoder:taken_back",
         ".gemini.history:read",
         ".gemini.history:render",
         ".gemini.history:render_prompt",

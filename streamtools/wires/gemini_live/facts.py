@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from ...parts import Finish
-from ..fields import KnownFields
 from ..gemini.decoder import as_wire
 from ..gemini.facts import CALLS as GEMINI_CALLS
 from ..gemini.facts import TOOLS as GEMINI_TOOLS
 from ..gemini.facts import output_with_thoughts
 from ..marks import LIVE
+from ..reading import KnownFields
 from ..usage import Derived, UsageMap
 
 __all__ = [

@@ -19,11 +19,10 @@ from typing_extensions import override
 from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import Event, ProviderItem
 from ...limits import Limits
-from ..fields import Path, place_of
 from ..marks import is_conversation_event
 from ..openai_chat.decoder import OpenAIChatDecoder
 from ..openai_chat.facts import TEXT_BLOCK
-from ..reading import says_something
+from ..reading import Path, place_of, says_something
 from .facts import CONVERSATION
 
 __all__ = ["MistralDecoder", "Thinking", "says_nothing"]

@@ -14,7 +14,6 @@ from typing import Any
 from ...content import Media, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, entries_by_role, numbered
 from ..openai_chat.history import (
     calls_of,
     image_part,
@@ -27,7 +26,19 @@ from ..openai_chat.history import (
     set_fields,
     split_text,
 )
-from ..transcript import Answer, CallResult, Entry, Prompt, Returned, data_url
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Prompt,
+    Returned,
+    data_url,
+    entries_by_role,
+    numbered,
+)
 from .decoder import Thinking, says_nothing
 from .facts import RULES
 

@@ -10,9 +10,8 @@ from ...events import Event, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..decoder import WireDecoder
-from ..fields import KnownFields
 from ..plain import PlainDelta
-from ..reading import malformed, provider_error, read_text, rest_of, says_something
+from ..reading import KnownFields, malformed, provider_error, read_text, rest_of, says_something
 from .facts import END_FIELDS, LINE_FIELDS, REMOTE
 
 __all__ = ["OllamaDecoder"]

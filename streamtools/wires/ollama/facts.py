@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...schema.dialects import OLLAMA, PLAIN
-from ..call_format import ResultFormat
-from ..fields import KnownFields
+from ..formats import ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL
-from ..tool_format import StrictForm, StructuredOutput, ToolFormat
+from ..reading import KnownFields
 from ..usage import UsageMap
 
 __all__ = [

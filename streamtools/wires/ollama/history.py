@@ -12,10 +12,20 @@ from typing import Any
 from ...content import Block, Media, Text
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, entries_by_role, id_as_read
 from ..openai_chat.history import calls_of, returned
 from ..reading import rest_of
-from ..transcript import Answer, CallResult, Entry, Prompt, Returned
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Prompt,
+    Returned,
+    entries_by_role,
+    id_as_read,
+)
 from .facts import RULES
 
 __all__ = ["read", "render", "render_prompt"]

@@ -13,9 +13,8 @@ from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..fields import ERROR, Path
 from ..plain import PlainDelta
-from ..reading import malformed, provider_error, read_text
+from ..reading import ERROR, Path, malformed, provider_error, read_text
 from .facts import (
     BAD_NEWS,
     CALL,

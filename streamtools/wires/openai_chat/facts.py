@@ -12,11 +12,9 @@ from ...parts import Finish
 from ...schema.bounds import SchemaBound
 from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
-from ..call_format import CallFormat, ResultFormat
-from ..fields import ERROR, KnownFields
+from ..formats import CallFormat, EntryFormat, RequestLimits, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
-from ..reading import says_something
-from ..tool_format import EntryFormat, RequestLimits, StrictForm, StructuredOutput, ToolFormat
+from ..reading import ERROR, KnownFields, says_something
 from ..usage import UsageMap
 
 __all__ = [

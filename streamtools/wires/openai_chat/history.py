@@ -13,10 +13,24 @@ from typing import Any, Literal
 from ...content import Block, Media, Opaque, Text
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, entries_by_role, numbered, result_as_read
 from ..history_rules import HistoryRules, Violation
 from ..reading import json_text
-from ..transcript import Answer, CallResult, Entry, Prompt, Returned, data_url, read_data_url
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Flaws,
+    Numbered,
+    Prompt,
+    Returned,
+    data_url,
+    entries_by_role,
+    numbered,
+    read_data_url,
+    result_as_read,
+)
 from .facts import EMPTY_ARRAY, RULES
 from .reasoning import LeadingThink
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ..openai_responses.history import read
     from .decoder import RealtimeDecoder
     from .decoder import RealtimeDecoder as new_decoder
+    from .decoder import realtime_lanes as lanes
     from .history import client_events, render, render_prompt
-    from .lanes import realtime_lanes as lanes
 else:
     __getattr__ = names(__name__, {"decoder": "RealtimeDecoder", "history": "client_events"})
     new_decoder, lanes, read, render, render_prompt = functions(
         __name__,
         "decoder:RealtimeDecoder",
-        "lanes:realtime_lanes",
+        "decoder:realtime_lanes",
         ".openai_responses.history:read",
         "history:render",
         "history:render_prompt",

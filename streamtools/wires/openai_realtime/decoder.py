@@ -15,10 +15,12 @@ from ...errors import ProviderError
 from ...limits import Limits
 from ...parts import Finish
 from ..openai_responses.decoder import ResponsesDecoder
+from ..openai_responses.facts import WAITING
+from ..openai_responses.lanes import LaneWords, ResponseLanes
 from ..reading import named_error, provider_error, read_text
 from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING, TEXT_DELTAS, TEXT_DONES
 
-__all__ = ["RealtimeDecoder"]
+__all__ = ["RealtimeDecoder", "realtime_lanes"]
 
 
 class RealtimeDecoder(ResponsesDecoder):
@@ -101,3 +103,28 @@ RealtimeDecoder.handlers = {
     **dict.fromkeys(REPEATING, RealtimeDecoder._repeats),
     **dict.fromkeys(PASSED_ON, RealtimeDecoder.emit_unknown),
 }
+
+
+# -- lanes ------------------------------------------------------------------------------------------------------------
+
+
+def realtime_lanes() -> ResponseLanes:
+    """Returns the lanes of a session."""
+    return ResponseLanes(_LANES)
+
+
+_LANES = LaneWords(
+    terminals=(DONE,),
+    errors=("error",),
+    waiting=WAITING,
+    beside=(
+        "conversation.",
+        "input_audio_buffer.",
+        "mcp_list_tools.",
+        "output_audio_buffer.",
+        "rate_limits.",
+        "session.",
+    ),
+    one_at_a_time=False,
+    is_error_last=False,
+)

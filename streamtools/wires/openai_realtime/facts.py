@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...parts import Finish
 from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
-from ..fields import ERROR, KnownFields
+from ..formats import ToolFormat
 from ..marks import SESSION_EVENTS
 from ..openai_chat.facts import CHOICE, LIMITS
 from ..openai_responses.facts import CALLS as RESPONSES_CALLS
@@ -17,7 +17,7 @@ from ..openai_responses.facts import LATER as RESPONSES_LATER
 from ..openai_responses.facts import RULES as RESPONSES_RULES
 from ..openai_responses.facts import TEXT_DELTAS as RESPONSES_DELTAS
 from ..openai_responses.facts import TEXT_DONES as RESPONSES_DONES
-from ..tool_format import ToolFormat
+from ..reading import ERROR, KnownFields
 from ..usage import UsageMap
 
 __all__ = [

@@ -17,9 +17,8 @@ from ...limits import Limits
 from ...parts import Finish, ResumePoint
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..fields import KnownFields, place_of, unread
 from ..plain import PlainDelta
-from ..reading import malformed, named_error, provider_error, read_text
+from ..reading import KnownFields, malformed, named_error, place_of, provider_error, read_text, unread
 from .facts import (
     ARGUMENTS,
     ENVELOPE,

@@ -11,11 +11,10 @@ from typing import Any
 from ...parts import CallKind, Finish
 from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
-from ..call_format import CallFormat, ResultFormat
-from ..fields import ERROR, ERROR_PAYLOAD, KnownFields
+from ..formats import JSON, CallFormat, EntryFormat, NamespaceFormat, ResultFormat, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, LIMITS, STRICT
-from ..tool_format import JSON, EntryFormat, NamespaceFormat, StructuredOutput, ToolFormat
+from ..reading import ERROR, ERROR_PAYLOAD, KnownFields
 from ..usage import UsageMap
 
 __all__ = [

@@ -21,10 +21,20 @@ from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ...text import excerpt
-from ..answer_builder import AnswerBuilder, CallNames
 from ..history_rules import Violation, ViolationCode
 from ..reading import json_text, read_text, rest_of
-from ..transcript import Answer, CallResult, Entry, Prompt, Returned, data_url, read_data_url, text_of
+from ..transcript import (
+    Answer,
+    AnswerBuilder,
+    CallNames,
+    CallResult,
+    Entry,
+    Prompt,
+    Returned,
+    data_url,
+    read_data_url,
+    text_of,
+)
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 

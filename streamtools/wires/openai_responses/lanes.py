@@ -20,8 +20,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..lanes import OpenResponse
 from ..reading import read_text
+from ..wire import OpenResponse
 from .facts import ERRORS, NOTICES, QUIET, TERMINALS, WAITING
 from .items import Register
 
