@@ -99,7 +99,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
                 answer.text(words)
             for call in message.get("calls", ()):
                 answer.call(call.get("id"), call.get("skill"), call.get("args"))
-            entries.append(answer.said(origin))
+            entries.append(answer.reply(origin))
         elif who == "skills":
             answers = message.get("answers", ())
             results = (CallResult(call_id=str(each.get("id")), content=str(each.get("words"))) for each in answers)

@@ -12,7 +12,7 @@ from streamtools import Observation, Turn, history
 from streamtools.content import ToolResult
 from streamtools.wires import find
 from streamtools.wires.history_rules import Violation
-from streamtools.wires.transcript import Prompt, Returned, Said
+from streamtools.wires.transcript import Prompt, Reply, Returned
 
 __all__ = ["again", "codes", "found", "observed", "repaired"]
 
@@ -64,7 +64,7 @@ def again(messages: list[Any], wire: str) -> list[Any]:
         at += 1
         if isinstance(entry, Prompt):
             written += known.render_prompt(entry)
-        elif isinstance(entry, Said):
+        elif isinstance(entry, Reply):
             results: list[Any] = []
             while at < len(entries) and isinstance(behind := entries[at], Returned):
                 results += behind.results

@@ -66,7 +66,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[wires.Entry]:
                     answer.call(crane.get("id"), crane.get("task"), crane.get("load"))
                 else:
                     (answer.reasoning if "musing" in part else answer.text)(str(next(iter(part.values()))))
-            entries.append(answer.said(origin))
+            entries.append(answer.reply(origin))
         elif who == "quay":
             result = wires.CallResult(call_id=str(message.get("crane")), content=str(message.get("words")))
             entries.append(wires.Returned(results=(result,), origin=origin))

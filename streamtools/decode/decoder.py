@@ -103,13 +103,13 @@ class StreamDecoder:
         self._seen = False  # some payload came out of the body
         self._is_answer = False  # the payloads are those of a whole answer
         self._looks_like: str | None = None  # the result of detection, where the wire was given
-        self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
+        self._undetected: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
         self._loose = False  # payloads may hold halves of surrogate pairs
         self._deaf = False  # an error ended the stream; items fed after it are ignored
         self._warned: frozenset[str] = frozenset()
         self._finished = False
-        self.said: list[Event] = []
+        self.restored: list[Event] = []
         """The events of all that the turn has which this stream continues, each text in one delta."""
         if continues is not None:
             self._continue(continues)
@@ -119,15 +119,15 @@ class StreamDecoder:
 
         try:
             for payload in account(turn):
-                self._payload(payload, None, self.said)
+                self._payload(payload, None, self.restored)
                 while (deferred := self.deferred) is not None:
-                    self.said += self.resume(deferred.run())
+                    self.restored += self.resume(deferred.run())
         except StreamError as error:  # the limits are lower now
             self._deaf = True
             self._fail(error)
         if self._wire is not None and self._wire.cursors is not None and turn.resume_from is not None:
             self._wire.cursors.start_after(turn.resume_from.after)
-        self.said += turn.warnings
+        self.restored += turn.warnings
 
     @property
     def wire(self) -> str | None:
@@ -256,7 +256,7 @@ class StreamDecoder:
             if not self._seen:
                 self._error = self._body.what_it_is()
             elif self._wire is None:
-                self._error = unknown_wire(self._untold, self._limits)
+                self._error = unknown_wire(self._undetected, self._limits)
             elif self._looks_like is not None and not self._wire.started and self._wire.error is None:
                 name = self._wire.name
                 is_own = self._looks_like == name
@@ -477,14 +477,14 @@ class StreamDecoder:
                 self.chain.feed_all(beside_error(payload), out)
                 raise error
             if payload.get("type") not in _KEEPALIVES:
-                self._untold.append((payload, raw))
-            if len(self._untold) > _MAX_UNTOLD:
-                raise unknown_wire(self._untold, self._limits)
+                self._undetected.append((payload, raw))
+            if len(self._undetected) > _MAX_UNTOLD:
+                raise unknown_wire(self._undetected, self._limits)
             return None
         self.record = find(name)
         wire = self._wire = self.record.new_decoder(self._limits)
         self._plain = PlainPath(wire.plain, wire.cursors)
-        for early, early_raw in self._untold:
+        for early, early_raw in self._undetected:
             wire.raw = early_raw
             self._pass_on(wire, _asked(wire, wire.feed, early), out)
         return wire

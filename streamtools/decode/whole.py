@@ -58,7 +58,7 @@ def parse(
         )
     body = as_items(body, wire)
     turn = TurnBuilder()
-    turn.add_all(stream.said)
+    turn.add_all(stream.restored)
     turn.add_all(() if continues is None else settled(continues).values())
     for item in cast("Iterable[Any]", (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body):
         if type(item) is bytes and len(item) <= SLICE_BYTES:

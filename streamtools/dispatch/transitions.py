@@ -115,25 +115,25 @@ class Transitions:
         self._start_task = start
         self._at = at
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
-        self._told: Ending | Resolution | str | None = None  # came with the input at hand
+        self._given: Ending | Resolution | str | None = None  # came with the input at hand
         self._idle: anyio.Event | None = None
 
-    def move(self, call: Call, happened: Input, told: Ending | Resolution | str | None = None) -> None:
+    def move(self, call: Call, happened: Input, given: Ending | Resolution | str | None = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
         rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
         input brings one."""
         was, effects = call.state, advance(call, happened)
-        state, before = call.state, self._told
+        state, before = call.state, self._given
         if was != state and (call.waiting is not None or state in WAITED_IN):
             note_move(call, by_hand=self._by_hand)
-        self._told = told
+        self._given = given
         try:
             for effect in effects:
                 _EFFECTS[effect](self, call)
                 if call.state != state:
                     break
         finally:
-            self._told = before
+            self._given = before
 
     def move_all(self, happened: Input, calls: Collection[Call], reason: str | None = None) -> None:
         """Moves several calls. Those that will never run leave the order first, the youngest before the older ones, so
@@ -309,19 +309,19 @@ class Transitions:
         return True
 
     def _resolved(self, call: Call) -> None:
-        decision = self._told
+        decision = self._given
         assert isinstance(decision, Resolution), "the input brings one"
         self.host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
 
     # -- effects: the observation --
 
     def _end_as_given(self, call: Call) -> None:
-        assert isinstance(self._told, Ending), "the input brings one"
-        self._observe(call, self._told)
+        assert isinstance(self._given, Ending), "the input brings one"
+        self._observe(call, self._given)
 
     def _end_denied(self, call: Call) -> None:
-        assert isinstance(self._told, Resolution), "the input brings one"
-        self._observe(call, approval.denied(self._told))
+        assert isinstance(self._given, Resolution), "the input brings one"
+        self._observe(call, approval.denied(self._given))
 
     def _end_skipped(self, call: Call) -> None:
         if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
@@ -337,7 +337,7 @@ class Transitions:
             self._end_skipped(call)
 
     def _end_unstarted(self, call: Call) -> None:
-        self._observe(call, endings.unstarted(self._told if isinstance(self._told, str) else None))
+        self._observe(call, endings.unstarted(self._given if isinstance(self._given, str) else None))
 
     def _end_cancelled(self, call: Call) -> None:
         self._observe(call, endings.cancelled(call))
@@ -407,7 +407,7 @@ class Calls:
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.policy == "manual"
         self._key_prefix: str | None = None  # of the calls' idempotency keys
-        self._told: anyio.Event | None = None
+        self._given: anyio.Event | None = None
 
     def listeners(self) -> dict[type[Event], Callable[[Any], None]]:
         """Returns the method that takes an event which has been emitted, by the event's type."""
@@ -664,12 +664,12 @@ class Calls:
 
     async def wait_decided(self) -> None:
         """Waits until somebody runs, decides about or cancels a call."""
-        self._told = anyio.Event()
-        await self._told.wait()
+        self._given = anyio.Event()
+        await self._given.wait()
 
     def _tell(self) -> None:
-        if self._told is not None:
-            ring(self._told)
+        if self._given is not None:
+            ring(self._given)
 
     def ask(self, call_id: str) -> bool:
         """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.

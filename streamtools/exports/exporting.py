@@ -252,7 +252,7 @@ def table() -> str:
         (
             f"`{format.name}`",
             f"`{'.'.join(format.schema_at)}`",
-            "no" if format.strict is None else format.strict.said_at,
+            "no" if format.strict is None else format.strict.location,
             "any" if format.names is None else f"`{format.names.pattern}`",
             "no" if format.function.output_at is None else f"`{format.function.output_at}`",
             "custom" if format.freeform is not None else "a function with `input`",
@@ -268,7 +268,7 @@ def output_table() -> str:
     A last column says whether the model may be shown the schema without being held to it.
     """
     rows = [
-        (f"`{wire.name}`", wire.structured.strict.said_at, "no" if wire.structured.loose is None else "yes")
+        (f"`{wire.name}`", wire.structured.strict.location, "no" if wire.structured.loose is None else "yes")
         for wire in known()
         if wire.structured is not None
     ]

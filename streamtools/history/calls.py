@@ -17,7 +17,7 @@ from ..stages.arguments import arguments_of
 from ..text import excerpt, known_names
 from ..wires import Answer, Wire, find, known, names
 from ..wires.history_rules import HistoryRules
-from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Returned, Said, id_as_read, text_of
+from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Reply, Returned, id_as_read, text_of
 
 __all__ = [
     "Exchange",
@@ -108,7 +108,7 @@ def _has_content(entry: Entry) -> bool:
     """Returns whether an entry has a text or a call, which messages of a wrong wire seem to lack."""
     if isinstance(entry, Prompt):
         return any(isinstance(block, Text) and block.text for block in entry.blocks)
-    return isinstance(entry, Said) and any(part.kind == "call" or part.text for part in entry.answer.parts)
+    return isinstance(entry, Reply) and any(part.kind == "call" or part.text for part in entry.answer.parts)
 
 
 def mended(messages: list[Any], rules: HistoryRules) -> list[Any]:
@@ -153,7 +153,7 @@ def is_empty(entry: Entry) -> bool:
     """Returns whether an entry has no content at all."""
     if isinstance(entry, Prompt):
         return not entry.blocks
-    return not entry.answer.parts if isinstance(entry, Said) else not entry.results
+    return not entry.answer.parts if isinstance(entry, Reply) else not entry.results
 
 
 def role_of(message: Any, rules: HistoryRules) -> str | None:
@@ -361,7 +361,7 @@ class Given:
 class Exchange:
     """Holds an answer of the model and the results of its calls."""
 
-    reply: Said
+    reply: Reply
     given: dict[str, Given] = field(default_factory=dict)
     """The results that the history has, by id of the call."""
     live: bool = False
@@ -404,7 +404,7 @@ def pair(entries: Iterable[Entry], rules: HistoryRules) -> Paired:
             continue
         if isinstance(entry, Prompt):
             pairing.steps.append(entry)
-        elif isinstance(entry, Said):
+        elif isinstance(entry, Reply):
             pairing.add_reply(entry)
         else:
             for result in entry.results:
@@ -429,7 +429,7 @@ class _Pairing:
         self._earlier: dict[str, deque[tuple[Exchange, str]]] = defaultdict(deque)
         self._answered: set[str] = set()
 
-    def add_reply(self, reply: Said) -> None:
+    def add_reply(self, reply: Reply) -> None:
         if self._latest is not None:
             for call in self._latest.open_calls:
                 self._earlier[id_as_read(call.call_id)].append((self._latest, call.call_id))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..content import Block, Media, Opaque, Text
 from ..wires import Wire
-from ..wires.transcript import CallResult, Entry, Prompt, Said, encoded, text_of
+from ..wires.transcript import CallResult, Entry, Prompt, Reply, encoded, text_of
 from .calls import Messages, pair, refuse_another_wires, wire_named
 from .repair import BadArguments, HistorySettling, repair, written
 
@@ -106,7 +106,7 @@ class _Conversion:
             if isinstance(entry, Prompt):
                 if blocks := self._blocks(entry.blocks, place):
                     yield replace(entry, blocks=blocks, state=entry.state if self._is_same else None, flaws=())
-            elif isinstance(entry, Said):
+            elif isinstance(entry, Reply):
                 self._note_left_out(entry, place)
                 yield replace(entry, answer=replace(entry.answer, own_wire=False), flaws=())
             else:
@@ -137,7 +137,7 @@ class _Conversion:
         lines = sorted(self._losses, key=lambda loss: loss[0])
         return tuple(dict.fromkeys(f"{self._name}[{place}]: {what}" if place >= 0 else what for place, what in lines))
 
-    def _note_left_out(self, reply: Said, place: int) -> None:
+    def _note_left_out(self, reply: Reply, place: int) -> None:
         # `own_wire=False` makes every renderer leave these out.
         for part in reply.answer.parts:
             if part.kind == "reasoning":

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..parts import ToolCall
 from ..wires import Wire
 from ..wires.history_rules import Violation, ViolationCode
-from ..wires.transcript import Entry, Prompt, Said, id_as_read
+from ..wires.transcript import Entry, Prompt, Reply, id_as_read
 from .calls import Exchange, Given, Messages, Paired, is_empty, pair, role_of, shown, wire_named
 from .repair import accepts_system, is_system
 
@@ -87,7 +87,7 @@ class _Lint:
     def _locate(self) -> None:
         answers, after_prompt = 0, False
         for entry in self._read.entries:
-            if isinstance(entry, Said):
+            if isinstance(entry, Reply):
                 answers, after_prompt = answers + 1, False
             elif isinstance(entry, Prompt):
                 after_prompt = after_prompt or not is_empty(entry)
@@ -150,7 +150,7 @@ class _Lint:
             yield self._found("bad_id", step.reply, f"the id {shown(own)} has to match {ids.pattern}", number)
         elif not own and not self._rules.call_ids_optional:
             yield self._found("bad_id", step.reply, "a call without an id", number)
-        if not self._rules.takes_name(call):
+        if not self._rules.accepts_name(call):
             message = f"the tool name {shown(call.name)} has to match {self._rules.names.pattern}"
             yield self._found("bad_name", step.reply, message, number)
         if call.status == "invalid":

@@ -19,7 +19,7 @@ from ..parts import OUTCOMES, Part, ToolCall
 from ..text import well_formed
 from ..wires import Answer, Wire
 from ..wires.history_rules import HistoryRules
-from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said, id_as_read
+from ..wires.transcript import CallResult, Entry, Prompt, Reply, Returned, id_as_read
 from .calls import (
     Exchange,
     Messages,
@@ -95,7 +95,7 @@ def is_system(step: object) -> bool:
     return isinstance(step, Prompt) and step.role == "system"
 
 
-def accepts_system(rules: HistoryRules, before: Prompt | Said | None, after: Prompt | Said | None) -> bool:
+def accepts_system(rules: HistoryRules, before: Prompt | Reply | None, after: Prompt | Reply | None) -> bool:
     """Returns whether a system prompt may stand between these two; None is the beginning, or the end.
 
     An answer includes its results.
@@ -105,13 +105,13 @@ def accepts_system(rules: HistoryRules, before: Prompt | Said | None, after: Pro
             return True
         case "not_behind_answer":
             # Mistral: "Unexpected role 'system' after role 'assistant'" (swarmauri/swarmauri-sdk#276).
-            return not isinstance(before, Said)
+            return not isinstance(before, Reply)
         case "before_answer":
             # Anthropic's `system` entries stand only where the model speaks next, behind the user or results, alone:
             # https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
             return not isinstance(after, Prompt) and (
                 _ends_with_the_user(before)
-                if isinstance(before, Said)
+                if isinstance(before, Reply)
                 else before is not None and not is_system(before)
             )
 
@@ -123,7 +123,7 @@ def as_one(prompts: list[Prompt]) -> Prompt:
     return Prompt(role="system", blocks=tuple(block for prompt in prompts for block in prompt.blocks))
 
 
-def _ends_with_the_user(reply: Said) -> bool:
+def _ends_with_the_user(reply: Reply) -> bool:
     """Returns whether an answer ends with the user's turn: with results, or while the provider's own tools run."""
     last = reply.answer.parts[-1] if reply.answer.parts else None
     call = reply.answer.calls.get(last.call_id) if last is not None and last.call_id is not None else None
@@ -155,7 +155,7 @@ class Settled:
 
     answer: Answer
     """The answer without results: its `results` are empty."""
-    source: Said | None
+    source: Reply | None
     """The entry that has it unchanged; None if it has to be written."""
     outcomes: tuple[SettledResult, ...] = ()
     """The results, in call order."""
@@ -207,7 +207,7 @@ class HistorySettling:
             # Gemini's renderer leaves out ids that are synthesized; one that replaces another has to be written.
             calls = {id_: replace(call, call_id_synthesized=not id_as_read(id_)) for id_, call in named.calls.items()}
             answer = replace(named, calls=calls)
-        is_kept = answer is reply.answer and not reply.flaws and all(map(self._rules.takes_name, step.calls))
+        is_kept = answer is reply.answer and not reply.flaws and all(map(self._rules.accepts_name, step.calls))
         return Settled(answer, reply if is_kept else None, tuple(self._outcomes(step, ids)))
 
     def _outcomes(self, step: Exchange, ids: Mapping[str, str]) -> Iterator[SettledResult]:
@@ -221,7 +221,7 @@ class HistorySettling:
                     yield SettledResult(result)
                 continue
             result = given.result
-            stays = id_ == call.call_id and not given.source.flaws and self._rules.takes_name(call)
+            stays = id_ == call.call_id and not given.source.flaws and self._rules.accepts_name(call)
             own = id_as_read(id_)
             stays = stays and (result.call_id == own or (self._rules.call_ids_optional and not result.call_id))
             stays = stays and not (self._rules.result_names and result.name not in (None, call.name))
@@ -275,7 +275,7 @@ class HistorySettling:
         held.clear()
 
     def _accepts_system(self, before: Step | None) -> bool:
-        reply = Said(answer=before.answer) if isinstance(before, Settled) else before
+        reply = Reply(answer=before.answer) if isinstance(before, Settled) else before
         return accepts_system(self._rules, reply, None)
 
     def _in_sequence(self, steps: Iterable[Step]) -> Iterator[Step]:

@@ -21,7 +21,7 @@ from ..history.calls import history_form, wire_named, with_valid_ids
 from ..parts import Part, ToolCall
 from ..turn import Turn
 from ..wires import Answer, Wire
-from ..wires.transcript import CallResult, Entry, Prompt, Said, id_as_read, text_of
+from ..wires.transcript import CallResult, Entry, Prompt, Reply, id_as_read, text_of
 from .calls import (
     AttachmentStore,
     SanitizedCall,
@@ -250,7 +250,7 @@ class _Reader:
         if isinstance(entry, Prompt):
             content = self._content(entry.blocks)
             return [{"role": entry.role, "content": content}] if content else []
-        if isinstance(entry, Said):
+        if isinstance(entry, Reply):
             return self._of_answer(entry.answer)
         return [self._returned(result) for result in entry.results]
 

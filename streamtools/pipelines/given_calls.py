@@ -136,8 +136,8 @@ def _of_mapping(call: Mapping[str, Any], place: int) -> GivenCall:
         read = ToolInteropRegistry.of().inspect_call(call)
     except ExportError as error:
         raise TypeError(f"calls[{place}]: {error}; or pass (id, name, arguments)") from None
-    said = read.payload_metadata.get("arguments_text", read.payload)
-    given = _of_three(read.call_id, read.tool_name, said, place)
+    restored = read.payload_metadata.get("arguments_text", read.payload)
+    given = _of_three(read.call_id, read.tool_name, restored, place)
     kind: CallKind = "custom" if read.payload_kind == "raw" else "function"
     return replace(given, kind=kind, namespace=read.namespace, caller=caller_of(call) or "direct")
 
@@ -166,7 +166,7 @@ class CallsDecoder:
         self.record: Wire | None = None
         """None: only the name of a wire is kept with calls."""
         self.received = sum(len(call.text) for call in calls)
-        self.said: list[Event] = []
+        self.restored: list[Event] = []
         self.done = False
         self._calls = calls
         self._indexes = {call.call_id: place if call.index is None else call.index for place, call in enumerate(calls)}

@@ -190,7 +190,7 @@ class Pump:
         """
         decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
         chain, queue = decoder.chain, outbox.queue
-        if earlier := list(self._unsettled(decoder.said)):
+        if earlier := list(self._unsettled(decoder.restored)):
             yield earlier
         try:
             async for item in self._seen(await self._source.items()):

@@ -154,7 +154,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         tool.name,
         format.dialect if held is None else held.dialect,
         # For MCP alone, whose hosts may resolve no references; any other dialect says itself what it does with them.
-        inline=format.tells_results and options.inline_refs,
+        inline=format.exports_results and options.inline_refs,
         note_bounds=options.constraints == "description",
     )
     if held is not None and freeform is None:  # a freeform tool has no schema that could be strict
@@ -235,7 +235,7 @@ def _output(
 ) -> tuple[JSON | None, tuple[str, ...]]:
     """Returns the schema of the result in the format's dialect, and the losses."""
     # A schema that the tool does not declare, and that nothing enforces, is for MCP alone, whose clients expect one.
-    if tool.output_schema is None or not (tool.checks_results or format.tells_results):
+    if tool.output_schema is None or not (tool.checks_results or format.exports_results):
         return None, ()
     if form.output_at is None:
         return None, (f"output_schema: {format.name} has no field for it",)
@@ -246,13 +246,13 @@ def _output(
         schema = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT], **definitions}
         is_wrapped = True
     try:
-        made = make(schema, tool.name, format.dialect, inline=format.tells_results and options.inline_refs)
+        made = make(schema, tool.name, format.dialect, inline=format.exports_results and options.inline_refs)
     except ExportError as error:
         return None, (f"output_schema: left out; {error}",)
     if made.plan is not None:  # nothing turns a result into another form
         return None, (f"output_schema: left out; for {format.name} it would have another form than the result",)
     losses = tuple(f"{form.output_at} {line}" for line in made.losses)
-    return (_unwrapped(made.schema) if is_wrapped and not format.tells_results else made.schema), losses
+    return (_unwrapped(made.schema) if is_wrapped and not format.exports_results else made.schema), losses
 
 
 def _unwrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -284,7 +284,7 @@ MCP = ToolFormat(
     # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
     names=NameRule("a-zA-Z0-9_.-", "a-zA-Z0-9_.-", 128),
     function=EntryFormat(name="mcp.tool", schema_at=("inputSchema",), output_at="outputSchema", titled=True),
-    tells_results=True,
+    exports_results=True,
 )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .formats import CallFormat, EntryFormat, ResultFormat, ToolFormat
     from .growing import GrowingDecoder
     from .history_rules import HistoryRules
-    from .transcript import Answer, AnswerBuilder, CallNames, CallResult, Entry, Prompt, Returned, Said, text_of
+    from .transcript import Answer, AnswerBuilder, CallNames, CallResult, Entry, Prompt, Reply, Returned, text_of
     from .usage import UsageMap
 else:
     __getattr__ = names_on_demand(
@@ -32,14 +32,14 @@ else:
             "formats": "CallFormat EntryFormat ResultFormat ToolFormat",
             "growing": "GrowingDecoder",
             "history_rules": "HistoryRules",
-            "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Returned Said text_of",
+            "transcript": "Answer AnswerBuilder CallNames CallResult Entry Prompt Reply Returned text_of",
             "usage": "UsageMap",
         },
     )
 
 __all__ = [
     "WIRES", "Answer", "AnswerBuilder", "CallFormat", "CallIds", "CallNames", "CallResult", "Entry", "EntryFormat",
-    "GrowingDecoder", "HistoryRules", "Prompt", "ResultFormat", "Returned", "Said", "Tolerance", "ToolFormat",
+    "GrowingDecoder", "HistoryRules", "Prompt", "Reply", "ResultFormat", "Returned", "Tolerance", "ToolFormat",
     "UsageMap", "Wire", "WireDecoder", "answering", "detect", "find", "is_known", "known", "names", "register",
     "text_of", "unregister",
 ]  # fmt: skip

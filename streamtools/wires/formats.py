@@ -332,7 +332,7 @@ class StrictForm:
 
     dialect: Dialect
     """The dialect of its schemas."""
-    said_at: str
+    location: str
     """Where a request says that it is strict, for people."""
     whole_request: bool = False
     """Strictness is a matter of the whole request: all of its tools are strict, or none."""
@@ -442,7 +442,7 @@ class ToolFormat:
     """The form of a group of tools; None makes the group's name a part of each tool's."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     """The limits that the provider documents."""
-    tells_results: bool = False
+    exports_results: bool = False
     """A tool is exported with title and annotations, with references resolved, and with the schema of its result even
     if that was not declared."""
 

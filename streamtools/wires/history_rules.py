@@ -105,7 +105,7 @@ class HistoryRules:
     for_model: Callable[[str], HistoryRules] | None = None
     """The rules of one model, by its name, where an endpoint has models that demand more (Bedrock)."""
 
-    def takes_name(self, call: ToolCall) -> bool:
+    def accepts_name(self, call: ToolCall) -> bool:
         """Returns whether the name of a call that stands in such a history may stay as it is."""
         return self.names.accepts(call.local_name if self.namespaces else call.name)
 

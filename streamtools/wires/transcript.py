@@ -1,6 +1,6 @@
 """A history as every wire can say it: what was asked, what the model said, what its calls came to.
 
-A wire's `read` makes entries of its native messages; its `render` writes `Said` with its results back, its
+A wire's `read` makes entries of its native messages; its `render` writes `Reply` with its results back, its
 `render_prompt` a `Prompt`. An entry knows which messages it was read from (`origin`), so that whoever changes nothing
 can hand those back as they are.
 
@@ -27,8 +27,8 @@ from .history_rules import HistoryRules, Violation, ViolationCode
 from .reading import json_text
 
 __all__ = [
-    "Answer", "AnswerBuilder", "CallNames", "CallResult", "Entry", "Flaws", "Numbered", "Prompt", "Returned",
-    "Said", "data_url", "decoded", "encoded", "entries_by_role", "id_as_read", "numbered", "read_data_url",
+    "Answer", "AnswerBuilder", "CallNames", "CallResult", "Entry", "Flaws", "Numbered", "Prompt", "Reply", "Returned",
+    "data_url", "decoded", "encoded", "entries_by_role", "id_as_read", "numbered", "read_data_url",
     "result_as_read", "results_and_prompts", "text_block", "text_of", "written",
 ]  # fmt: skip
 
@@ -102,7 +102,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Said:
+class Reply:
     """One answer of the model, without results (`Answer.results` is empty)."""
 
     answer: Answer
@@ -119,7 +119,7 @@ class Returned:
     flaws: tuple[Violation, ...] = ()
 
 
-Entry: TypeAlias = Prompt | Said | Returned
+Entry: TypeAlias = Prompt | Reply | Returned
 
 
 # -- media -----------------------------------------------------------------------------------------------------------
@@ -340,12 +340,12 @@ class AnswerBuilder:
         if object_at is not None and isinstance(arguments, str) and problem is None:
             self.flaws.add("arguments_not_object", object_at, "the arguments are the text of an object")
 
-    def said(self, origin: tuple[int, int] | None = None, finish: Finish | None = None) -> Said:
+    def reply(self, origin: tuple[int, int] | None = None, finish: Finish | None = None) -> Reply:
         """Returns the answer so far, for the wire that it was read from."""
         answer = Answer(
             parts=tuple(self._parts), calls=self._calls, arguments=self._arguments, results=(), finish=finish
         )
-        return Said(answer=answer, origin=origin, flaws=tuple(self.flaws.found))
+        return Reply(answer=answer, origin=origin, flaws=tuple(self.flaws.found))
 
 
 def entries_by_role(

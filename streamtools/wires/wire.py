@@ -162,7 +162,7 @@ class OpenResponse:
     id: str | None
     stream_id: str | None
     """The lane that it is on."""
-    said: bool = False
+    has_content: bool = False
     """More came of it than that it was created."""
     ended: bool = False
 

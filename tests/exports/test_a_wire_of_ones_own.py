@@ -36,7 +36,7 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 TOOLS = ToolFormat(
     name="example.own",
     dialect=PLAIN,
-    strict=StrictForm(dialect=OPENAI_STRICT, said_at="`checked` of the request", whole_request=True),
+    strict=StrictForm(dialect=OPENAI_STRICT, location="`checked` of the request", whole_request=True),
     names=NameRule("a-z_", "a-z0-9_", 16),
     function=EntryFormat(name="example.skill", inside="skill", schema_at=("takes", "schema")),
     request=request,

@@ -15,7 +15,7 @@ from streams import chat_chunk
 from streamtools import history, parse
 from streamtools.content import Media, Opaque, Text, ToolResult
 from streamtools.wires import find
-from streamtools.wires.transcript import Prompt, Returned, Said
+from streamtools.wires.transcript import Prompt, Reply, Returned
 
 WIRE = find(ANTHROPIC)
 SIGNED = {"type": "thinking", "thinking": "Let me see.", "signature": "EqQB+x/A=="}
@@ -66,8 +66,8 @@ def test_what_was_read_is_written_back_as_it_stood() -> None:
     first, turn, results, second, last = WIRE.read(RICH)
     assert isinstance(first, Prompt)
     assert isinstance(last, Prompt)
-    assert isinstance(turn, Said)
-    assert isinstance(second, Said)
+    assert isinstance(turn, Reply)
+    assert isinstance(second, Reply)
     assert isinstance(results, Returned)
 
     assert WIRE.render_prompt(first) == RICH[:1]
@@ -85,7 +85,7 @@ def test_results_and_text_of_one_message_are_told_apart_in_their_order() -> None
 
 def test_provider_state_is_where_the_decoder_leaves_it() -> None:
     (entry,) = WIRE.read([RICH[1]])
-    assert isinstance(entry, Said)
+    assert isinstance(entry, Reply)
     kinds = [(part.kind, part.provider_state) for part in entry.answer.parts]
     assert kinds == [
         ("reasoning", {"signature": "EqQB+x/A=="}),

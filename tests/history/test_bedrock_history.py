@@ -15,7 +15,7 @@ from streams import chat_chunk
 from streamtools import history, parse
 from streamtools.content import Media, Opaque, Text, ToolResult
 from streamtools.wires import find
-from streamtools.wires.transcript import Prompt, Returned, Said
+from streamtools.wires.transcript import Prompt, Reply, Returned
 
 BEDROCK = "bedrock.converse_stream"
 LLAMA, CLAUDE = "us.meta.llama4-maverick-17b-instruct-v1:0", "anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -70,7 +70,7 @@ def test_a_good_history_is_the_same_object_after_repair_and_is_written_back_as_i
 
 
 def test_provider_state_is_where_the_decoder_leaves_it() -> None:
-    turn, cited = (entry for entry in WIRE.read(RICH) if isinstance(entry, Said))
+    turn, cited = (entry for entry in WIRE.read(RICH) if isinstance(entry, Reply))
     assert [(part.kind, part.provider_state) for part in turn.answer.parts] == [
         ("reasoning", {"signature": "EqQB+x/A=="}),
         ("provider", REDACTED),
@@ -373,7 +373,7 @@ def test_prompts_are_written_as_blocks_and_not_at_all_if_they_say_nothing() -> N
 
 def test_what_was_read_of_a_result_goes_back_with_the_new_id() -> None:
     turn, results = WIRE.read([said(use("a:b")), told(answer("a:b", {"json": {}}, status="success"))])
-    assert isinstance(turn, Said)
+    assert isinstance(turn, Reply)
     assert isinstance(results, Returned)
     (result,) = results.results
     call = replace(turn.answer.calls["a:b"], call_id="c")

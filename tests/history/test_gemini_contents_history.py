@@ -14,7 +14,7 @@ from wire_cases.gemini import SKIP
 from streamtools import history, parse
 from streamtools.content import Media, Opaque, Text, ToolResult
 from streamtools.wires import find
-from streamtools.wires.transcript import Prompt, Returned, Said
+from streamtools.wires.transcript import Prompt, Reply, Returned
 
 WIRE = find(GEMINI)
 CODE = {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "Yw=="}
@@ -82,7 +82,7 @@ def test_a_good_history_is_the_same_object_after_repair_and_is_written_back_as_i
 
 def test_provider_state_is_where_the_decoder_leaves_it() -> None:
     entry = WIRE.read(RICH)[1]
-    assert isinstance(entry, Said)
+    assert isinstance(entry, Reply)
     assert [(part.kind, part.text, part.provider_state) for part in entry.answer.parts] == [
         ("reasoning", "hm", None),
         ("reasoning", "so", {"thoughtSignature": "YQ=="}),
@@ -146,7 +146,7 @@ def test_the_spelling_of_protocol_buffers_is_read_too() -> None:
     assert found(contents, GEMINI) == []
     prompt, turn, results = WIRE.read(contents)
     assert isinstance(prompt, Prompt)
-    assert isinstance(turn, Said)
+    assert isinstance(turn, Reply)
     assert isinstance(results, Returned)
     (sound,) = prompt.blocks
     assert isinstance(sound, Media)

@@ -13,7 +13,7 @@ from spoken_histories import NATIVE
 from streamtools import Turn, parse
 from streamtools.history import lint, repair
 from streamtools.wires import WIRES, find
-from streamtools.wires.transcript import Prompt, Returned, Said
+from streamtools.wires.transcript import Prompt, Reply, Returned
 
 Message = dict[str, Any]
 
@@ -55,7 +55,7 @@ def written_again(wire: str, messages: list[Message]) -> list[Message]:
     assert write_prompt is not None
     entries = read(messages)
     behind = [message for entry in entries if isinstance(entry, Prompt) for message in write_prompt(entry)]
-    answers = [entry.answer for entry in entries if isinstance(entry, Said)]
+    answers = [entry.answer for entry in entries if isinstance(entry, Reply)]
     results = [result for entry in entries if isinstance(entry, Returned) for result in entry.results]
     if not answers:
         return behind

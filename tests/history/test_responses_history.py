@@ -15,7 +15,7 @@ from wire_cases.responses import check_items
 from streamtools import Turn, history, parse
 from streamtools.content import Media, Opaque, Text, ToolResult
 from streamtools.wires import find
-from streamtools.wires.transcript import Prompt, Returned, Said
+from streamtools.wires.transcript import Prompt, Reply, Returned
 
 WIRE = find(RESPONSES)
 ASK, MORE = {"role": "user", "content": "Hi"}, {"role": "user", "content": "more"}
@@ -104,8 +104,8 @@ def test_a_good_history_is_the_same_object_after_repair_and_is_written_back_as_i
 
 def test_items_that_follow_one_another_are_one_answer_and_stay_in_their_places() -> None:
     entries = WIRE.read(RICH)
-    assert [type(entry) for entry in entries] == [Prompt, Prompt, Said, Returned, Returned, Returned, Said, Prompt]
-    first, second = (entry for entry in entries if isinstance(entry, Said))
+    assert [type(entry) for entry in entries] == [Prompt, Prompt, Reply, Returned, Returned, Returned, Reply, Prompt]
+    first, second = (entry for entry in entries if isinstance(entry, Reply))
     assert (first.origin, second.origin) == ((2, 8), (11, 15))
     assert [(part.kind, part.text) for part in first.answer.parts] == [
         ("reasoning", ""),
@@ -182,7 +182,7 @@ def test_the_providers_own_outputs_stay_among_its_items() -> None:
     run = {"type": "shell_call", "id": "sh_1", "call_id": "call_x", "environment": {"type": "container_auto"}}
     done = {"type": "shell_call_output", "call_id": "call_x", "output": []}
     (entry,) = WIRE.read([run, done, message(text())])
-    assert isinstance(entry, Said)
+    assert isinstance(entry, Reply)
     assert [part.kind for part in entry.answer.parts] == ["call", "provider", "text"]
     assert codes([ASK, SEARCH, message(text()), output("call_9"), MORE], RESPONSES) == ["orphan_result"]
 
@@ -372,7 +372,7 @@ def test_a_results_own_form_goes_as_it_is() -> None:
 def test_a_result_that_was_read_is_written_anew_where_its_type_is_another() -> None:
     items = [ASK, CUSTOM, output("call_c", "a", id="fco_1"), MORE]
     answer, result = (entry for entry in WIRE.read(items) if not isinstance(entry, Prompt))
-    assert isinstance(answer, Said)
+    assert isinstance(answer, Reply)
     assert isinstance(result, Returned)
     assert again(items, RESPONSES)[2] == {"type": "custom_tool_call_output", "call_id": "call_c", "output": "a"}
 
@@ -387,7 +387,7 @@ def test_what_only_another_provider_understands_stays_there() -> None:
 
 def test_what_is_no_item_parts_two_answers() -> None:
     items = [ASK, message(text("a")), 5, message(text("b"), {"type": "refusal", "refusal": "No."}, id="msg_2")]
-    said = [entry for entry in WIRE.read(items) if isinstance(entry, Said)]
+    said = [entry for entry in WIRE.read(items) if isinstance(entry, Reply)]
     assert [entry.origin for entry in said] == [(1, 2), (3, 4)]
     assert [(part.kind, part.text) for part in said[1].answer.parts] == [("text", "b"), ("refusal", "No.")]
     assert repaired(items, RESPONSES) == [ASK, items[1], items[3]]

@@ -144,7 +144,7 @@ TOOLS = (
     ToolFormat(
         name="anthropic.messages",
         dialect=ANTHROPIC,
-        strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`strict`"),
+        strict=StrictForm(dialect=ANTHROPIC_STRICT, location="`strict`"),
         names=NAMES,
         function=EntryFormat(
             name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict", hints=HINT_FIELDS
@@ -162,7 +162,7 @@ def output_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
 
 
 STRUCTURED = StructuredOutput(
-    request=output_format, strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`output_config.format`")
+    request=output_format, strict=StrictForm(dialect=ANTHROPIC_STRICT, location="`output_config.format`")
 )
 
 # open-gsd/gsd-pi#1330

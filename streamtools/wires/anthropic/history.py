@@ -124,7 +124,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames, apart: 
     for raw, path in kept:
         _READ.get(str(raw.get("type")), _other)(raw, path, answer)
     # What the provider ran itself may be answered in a later message; `apart` has looked at all of them.
-    return answer.said((index, index + 1), "pause")
+    return answer.reply((index, index + 1), "pause")
 
 
 def _unsigned(raw: Mapping[str, Any], path: str) -> Violation | None:
@@ -173,7 +173,7 @@ def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Viol
     open_ = _OpenCalls()
     flawed: dict[str, Violation] = {}
     callers: set[str] = set()
-    for raw, path in _said(messages):
+    for raw, path in _numbered_messages(messages):
         kind, caller = str(raw.get("type")), raw.get("caller")
         if kind in SERVER_CALLS:
             open_.add(path, raw.get("id"))
@@ -207,7 +207,7 @@ class _OpenCalls:
         return path is not None and self.left.pop(path) is not None
 
 
-def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[Numbered]:
+def _numbered_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Numbered]:
     for index, message in enumerate(messages):
         if isinstance(message, Mapping) and message.get("role") == "assistant":
             blocks = numbered(message.get("content"), f"messages[{index}].content")

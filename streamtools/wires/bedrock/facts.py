@@ -78,7 +78,7 @@ TOOLS = (
     ToolFormat(
         name="bedrock.converse_stream",
         dialect=PLAIN,
-        strict=StrictForm(dialect=BEDROCK_STRICT, said_at="`strict` of the `toolSpec`"),
+        strict=StrictForm(dialect=BEDROCK_STRICT, location="`strict` of the `toolSpec`"),
         names=PLAIN_NAMES,
         function=EntryFormat(
             name="bedrock.tool_spec", inside="toolSpec", schema_at=("inputSchema", "json"), strict="where_strict"
@@ -100,7 +100,7 @@ def output_config(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
 
 STRUCTURED = StructuredOutput(
     request=output_config,
-    strict=StrictForm(dialect=BEDROCK_STRICT, said_at="`outputConfig.textFormat`"),
+    strict=StrictForm(dialect=BEDROCK_STRICT, location="`outputConfig.textFormat`"),
 )
 
 BLANK_TEXT = (  # OpenHands/OpenHands#5339

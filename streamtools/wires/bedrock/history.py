@@ -135,8 +135,8 @@ def _assistant(blocks: list[Numbered], origin: tuple[int, int], names: CallNames
     while kept and "reasoningContent" in kept[-1][0]:
         answer.flaws.add("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message")
     for raw, path in kept:
-        _say(raw, path, answer)
-    return answer.said(origin)
+        _add(raw, path, answer)
+    return answer.reply(origin)
 
 
 def _unusable(raw: dict[str, Any], path: str) -> Violation | None:
@@ -156,7 +156,7 @@ def _apart(path: str) -> Violation:
     return RULES.violation("unanswered_call", path, what)
 
 
-def _say(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
+def _add(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     use, thought = _body(raw, "toolUse"), _body(_body(raw, "reasoningContent"), "reasoningText")
     cited = _body(raw, "citationsContent")
     texts = [piece.get("text") for piece in _list(cited, "content") if isinstance(piece, dict)]

@@ -55,7 +55,7 @@ TOOLS = (
     ToolFormat(
         name="cohere.chat",
         dialect=PLAIN,
-        strict=replace(STRICT, said_at="`strict_tools` of the request", whole_request=True, wants_required=True),
+        strict=replace(STRICT, location="`strict_tools` of the request", whole_request=True, wants_required=True),
         names=PLAIN_NAMES,
         function=replace(FUNCTION_TOOL, strict="never"),
         # and no `choice`, which is "REQUIRED" or "NONE": https://docs.cohere.com/reference/chat (read 2026-11-21)
@@ -71,7 +71,7 @@ def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str
 
 
 # The dialect of its strict tools.
-STRUCTURED = StructuredOutput(request=response_format, strict=replace(STRICT, said_at="`response_format`"))
+STRUCTURED = StructuredOutput(request=response_format, strict=replace(STRICT, location="`response_format`"))
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",

@@ -75,7 +75,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     citations = message.get("citations")
     for citation in citations if isinstance(citations, list) else ():
         answer.provider({"citations": citation})
-    return answer.said((index, index + 1))
+    return answer.reply((index, index + 1))
 
 
 def _with_ids(calls: list[Numbered], index: int, flaws: Flaws) -> list[Numbered]:
@@ -129,7 +129,7 @@ def _legacy_answer(message: Mapping[str, Any], index: int, names: CallNames) -> 
     for call in _list(message.get("tool_calls")):
         if isinstance(call, Mapping):
             answer.call(None, call.get("name"), call.get("parameters"), state=_V1)
-    return answer.said((index, index + 1))
+    return answer.reply((index, index + 1))
 
 
 def _legacy_results(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
@@ -259,12 +259,12 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     begun = {key: value for key, value in message.items() if key not in _PARTS}
     return [
         {"type": "message-start", "id": answer.get("id"), "delta": {"message": {**begun, "content": []}}},
-        *_said(message),
+        *_events_of(message),
         {"type": "message-end", "delta": end},
     ]
 
 
-def _said(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _events_of(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if plan := message.get("tool_plan"):
         yield {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": plan}}}
     for at, part in enumerate(_listed(message, "content")):

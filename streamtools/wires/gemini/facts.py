@@ -98,7 +98,7 @@ DECLARATION = EntryFormat(
 )
 
 _CHOICE = {"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
-_STRICT = StrictForm(dialect=DIALECT, said_at="mode `VALIDATED` of the request", whole_request=True)
+_STRICT = StrictForm(dialect=DIALECT, location="mode `VALIDATED` of the request", whole_request=True)
 
 TOOLS = (
     ToolFormat(
@@ -133,7 +133,7 @@ def response_schema(name: str, schema: dict[str, Any], strict: bool) -> dict[str
 
 STRUCTURED = StructuredOutput(
     request=response_schema,
-    strict=StrictForm(dialect=DIALECT, said_at="`generationConfig.responseJsonSchema`"),
+    strict=StrictForm(dialect=DIALECT, location="`generationConfig.responseJsonSchema`"),
 )
 
 # google-gemini/gemini-cli#4217

@@ -110,13 +110,13 @@ def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
         flaws.add("bad_result", path, "the response has a key $ref, which stands for a part there")
         response = as_text(response)
     media = [_read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
-    text, is_error = _told(response)
+    text, is_error = _output(response)
     blocks = (*([Text(text)] if text else []), *media)
     state = {**part, "functionResponse": {**body, "response": response}}
     return result_as_read(body.get("id"), blocks, rich=bool(media), name=name, is_error=is_error, state=state)
 
 
-def _told(response: object) -> tuple[str, bool]:
+def _output(response: object) -> tuple[str, bool]:
     """Returns the text of a response, and whether it tells of an error."""
     body = response if isinstance(response, dict) else {}
     is_error = "error" in body and "output" not in body
@@ -159,13 +159,13 @@ def _model(parts: list[Numbered], origin: tuple[int, int], names: CallNames, *, 
             what = "the first call of a step has no signature, and others have theirs"
             answer.flaws.add("missing_signature", path, what)
             part, sign = {**part, "thoughtSignature": FOREIGN_SIGNATURE}, False
-        _say(part, path, answer)
+        _add(part, path, answer)
     if kept and all(part.keys() == {"text", "thought"} for part, _ in kept):
         answer.flaws.add("empty_message", f"contents[{origin[0]}]", "summaries of thoughts alone are no content")
-    return answer.said(origin)
+    return answer.reply(origin)
 
 
-def _say(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
+def _add(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     call, code, tool = part.get("functionCall"), part.get("executableCode"), part.get("toolCall")
     if isinstance(call, dict) and "text" not in part:
         arguments, state = {} if call.get("args") is None else call["args"], rest_of(part, "functionCall") or None

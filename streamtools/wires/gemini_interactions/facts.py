@@ -80,7 +80,7 @@ TOOLS = (
     ToolFormat(
         name="gemini.interactions",
         dialect=GEMINI,
-        strict=StrictForm(dialect=GEMINI, said_at="mode `validated` of the request", whole_request=True),
+        strict=StrictForm(dialect=GEMINI, location="mode `validated` of the request", whole_request=True),
         names=NAMES,
         function=FUNCTION,
         request=request,
@@ -95,7 +95,7 @@ def text_response(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
     return {"response_format": {"type": "text", "mime_type": "application/json", "schema": schema}}
 
 
-STRUCTURED = StructuredOutput(request=text_response, strict=StrictForm(dialect=GEMINI, said_at="`response_format`"))
+STRUCTURED = StructuredOutput(request=text_response, strict=StrictForm(dialect=GEMINI, location="`response_format`"))
 
 RULES = HistoryRules(
     list_name="input",

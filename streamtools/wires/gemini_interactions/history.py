@@ -79,8 +79,8 @@ class _Reader:
             return
         answer = AnswerBuilder(self._names, RULES)
         for number in self._run:
-            _say(self._steps[number], number - self._run[0], f"input[{number}]", answer)
-        self.entries.append(answer.said((self._run[0], self._run[-1] + 1)))
+            _add(self._steps[number], number - self._run[0], f"input[{number}]", answer)
+        self.entries.append(answer.reply((self._run[0], self._run[-1] + 1)))
         self._run = []
 
 
@@ -161,7 +161,7 @@ def _read_block(raw: Mapping[str, Any]) -> Block:
 # -- what the model said --
 
 
-def _say(step: Mapping[str, Any], place: int, path: str, answer: AnswerBuilder) -> None:
+def _add(step: Mapping[str, Any], place: int, path: str, answer: AnswerBuilder) -> None:
     type_ = step["type"]
     kind = call_kind(type_, step)
     state = {"index": place, "step": step}
@@ -176,12 +176,12 @@ def _say(step: Mapping[str, Any], place: int, path: str, answer: AnswerBuilder) 
     elif type_ == "model_output" and not (step.get("content") or step.get("error")):
         answer.flaws.add("empty_message", path, "the output is empty", "")
     elif type_ in CONTENTS:
-        _say_contents(step, state, answer)
+        _add_contents(step, state, answer)
     else:
         answer.provider(state)
 
 
-def _say_contents(step: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
+def _add_contents(step: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
     """Says the texts of a step, and what stands between them; the step goes with the last of them, if that is one."""
     tell = answer.reasoning if step["type"] == "thought" else answer.text
     contents = contents_of(step)
@@ -282,10 +282,10 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if answer.own_wire and result.state is not None:
         return {**result.state, **named}
     error = {"is_error": True} if result.is_error else {}
-    return {"type": "function_result", **named, "result": _told(result, own_wire=answer.own_wire), **error}
+    return {"type": "function_result", **named, "result": _output(result, own_wire=answer.own_wire), **error}
 
 
-def _told(result: CallResult, *, own_wire: bool) -> Any:
+def _output(result: CallResult, *, own_wire: bool) -> Any:
     """Returns a text, or a list of contents; an object is refused by the API, so that it goes as JSON text
     (zenml-io/kitaru#377)."""
     if result.native is not None:

@@ -257,7 +257,7 @@ class LiveTurns:
             if not self._begins(payload, content):
                 about = self._has_called and (taken_back(payload) or content)
                 return [self._last] if self._last is not None and about else []
-            self.open = [OpenResponse(None, None, said=True)]
+            self.open = [OpenResponse(None, None, has_content=True)]
             self._last, self._interrupted, self._speaks = None, False, False
         [found] = self.open
         self._listen(content)

@@ -53,14 +53,14 @@ def client_messages(
     """
     turns = [dict(content) for content in contents]
     if with_model:
-        return [_said(turns)] if turns else []
+        return [_client_content(turns)] if turns else []
     answers = function_responses(turns, leave_out=leave_out, scheduling=scheduling)
     asked = [content for content in turns if content.get("role") != "model" and not _answers(content)]
     messages: list[dict[str, Any]] = [{"toolResponse": {"functionResponses": answers}}] if answers else []
-    return [*messages, _said(asked)] if asked else messages
+    return [*messages, _client_content(asked)] if asked else messages
 
 
-def _said(turns: list[dict[str, Any]]) -> dict[str, Any]:
+def _client_content(turns: list[dict[str, Any]]) -> dict[str, Any]:
     return {"clientContent": {"turns": turns, "turnComplete": True}}
 
 

@@ -102,7 +102,7 @@ class MistralDecoder(OpenAIChatDecoder):
     def _end_head(self) -> None:
         """Ends what is open, and looks for no inline tag any more: what begins now is no text."""
         if self._think:
-            self._tell(*self._think.finish())
+            self._emit_parts(*self._think.finish())
         self.end_part()
         self._think = None
 

@@ -70,7 +70,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         answer.flaws.add("empty_message", path, "the message has neither content nor calls")
     elif kept := set_fields(message, "content", "role", "tool_calls"):
         answer.provider({"fields": kept})
-    return answer.said((index, index + 1))
+    return answer.reply((index, index + 1))
 
 
 def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:

@@ -57,13 +57,13 @@ class OllamaDecoder(WireDecoder):
         elif message is not None:
             self.fail(malformed("'message' of a line is no object"))
         else:
-            self._told(payload.get("thinking"), response)
-        self._tell_rest(payload, LINE_FIELDS[isinstance(message, dict)])
+            self._emit_texts(payload.get("thinking"), response)
+        self._emit_rest(payload, LINE_FIELDS[isinstance(message, dict)])
         if payload.get("done") is True and not self.done:
             self._end(payload)
         return out
 
-    def _tell_rest(self, payload: dict[str, Any], fields: KnownFields) -> None:
+    def _emit_rest(self, payload: dict[str, Any], fields: KnownFields) -> None:
         """Emits the fields that are not read: those that every line repeats when they change, all others each time."""
         rest = payload if payload.get("done") is not True else rest_of(payload, *END_FIELDS)
         self.emit_unread(rest, fields)
@@ -73,7 +73,7 @@ class OllamaDecoder(WireDecoder):
             self.emit_unknown(remote, "")
 
     def _message(self, message: dict[str, Any]) -> None:
-        self._told(message.get("thinking"), message.get("content"))
+        self._emit_texts(message.get("thinking"), message.get("content"))
         calls = message.get("tool_calls")
         if isinstance(calls, dict):
             self._call(calls, ("message", "tool_calls"))
@@ -86,7 +86,7 @@ class OllamaDecoder(WireDecoder):
         if images := message.get("images"):
             self.emit_unknown({"images": images})
 
-    def _told(self, thinking: object, text: object) -> None:
+    def _emit_texts(self, thinking: object, text: object) -> None:
         if isinstance(thinking, str):
             if thinking:
                 self.emit_reasoning(thinking)

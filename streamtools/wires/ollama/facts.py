@@ -55,7 +55,7 @@ def answer_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
 
 
 # The server makes a grammar of the schema as it is: its own type of tools' properties has no part in it.
-STRUCTURED = StructuredOutput(request=answer_format, strict=StrictForm(dialect=PLAIN, said_at="`format`"))
+STRUCTURED = StructuredOutput(request=answer_format, strict=StrictForm(dialect=PLAIN, location="`format`"))
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",

@@ -82,7 +82,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
             answer.flaws.add("arguments_not_object", where, "the arguments are a text, not an object")
         state = {"index": position} if isinstance(position, int) else None
         answer.call(raw.get("id"), function.get("name"), given, state=state)
-    return answer.said((index, index + 1))
+    return answer.reply((index, index + 1))
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {

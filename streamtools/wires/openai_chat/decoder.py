@@ -237,9 +237,9 @@ class OpenAIChatDecoder(WireDecoder):
         reasoning, rest = self._think.feed(text)
         if self._think.state != "undecided" and self._think.raw:
             self.warn("inline_think")
-        self._tell(reasoning, rest)
+        self._emit_parts(reasoning, rest)
 
-    def _tell(self, reasoning: str, text: str) -> None:
+    def _emit_parts(self, reasoning: str, text: str) -> None:
         think = self._think
         if reasoning:
             self.emit_reasoning(reasoning)
@@ -283,7 +283,7 @@ class OpenAIChatDecoder(WireDecoder):
             self.emit_unknown(call)  # a tool that the provider runs itself (``web_search``)
             return
         if self._think:  # text that might have become a tag stays text
-            self._tell(*self._think.finish())
+            self._emit_parts(*self._think.finish())
         if self._open:
             self.end_part()
         self._think = None
@@ -345,7 +345,7 @@ class OpenAIChatDecoder(WireDecoder):
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         if self._think:
-            self._tell(*self._think.finish())
+            self._emit_parts(*self._think.finish())
         self.end_part()
         if self._details and (details := self.to_keep(self._details.joined())):
             self.out.append(ProviderItem("reasoning_details", {"reasoning_details": details}))

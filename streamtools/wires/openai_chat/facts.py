@@ -135,7 +135,7 @@ CUSTOM_TOOL = EntryFormat(
 
 STRICT = StrictForm(
     dialect=OPENAI_STRICT,
-    said_at="`strict` of the function",
+    location="`strict` of the function",
     # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     bounds=(
         SchemaBound(count="properties", most=5000, what="properties"),
@@ -154,7 +154,7 @@ def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str
 
 
 STRUCTURED = StructuredOutput(
-    request=response_format, strict=replace(STRICT, said_at="`response_format`"), loose=OPENAI
+    request=response_format, strict=replace(STRICT, location="`response_format`"), loose=OPENAI
 )
 
 LIMITS = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-reference/chat/create

@@ -159,7 +159,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         if isinstance(text := message.get(field), str):
             answer.reasoning(text, {"field": field})
     content = _sound_content(message.get("content"), path, answer)
-    _say(content, answer)
+    _add(content, answer)
     if isinstance(refusal := message.get("refusal"), str) and refusal:
         answer.refusal(refusal)
     calls = calls_of(message, path, answer.flaws)
@@ -181,7 +181,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         _empty_lists(message, path, answer.flaws, "content", "tool_calls")
     if kept:
         answer.provider({"fields": kept})
-    return answer.said((index, index + 1))
+    return answer.reply((index, index + 1))
 
 
 def _sound_content(content: object, path: str, answer: AnswerBuilder) -> str | list[Any]:
@@ -198,7 +198,7 @@ def _part_flaw(raw: object, path: str) -> Violation | None:
     return RULES.violation("empty_message", path, "the text says nothing") if says_nothing else None
 
 
-def _say(content: str | list[Any], answer: AnswerBuilder) -> None:
+def _add(content: str | list[Any], answer: AnswerBuilder) -> None:
     if isinstance(content, str):
         split_text(content, answer)
         return
@@ -268,7 +268,7 @@ def _legacy_call(raw: Mapping[str, Any], path: str, answer: AnswerBuilder) -> No
 
 def _rendered(answer: AnswerBuilder) -> object:
     """Returns the content that would be written for what was read so far."""
-    made = render(answer.said().answer)
+    made = render(answer.reply().answer)
     return made[0]["content"] if made else None
 
 

@@ -85,15 +85,15 @@ class ItemTexts(WireDecoder):
         self._followed = Followed(self._register)
         self._telling: Item | None = None  # the item whose text or reasoning is being told
 
-    def _tell(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
+    def _show(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
         if self._telling is not item:
-            self._end_telling()
+            self._end_shown()
             self._telling = item
-        told = item.told.setdefault(channel, [])
+        shown = item.shown.setdefault(channel, [])
         if text and (not item.paragraphs or item.paragraphs[-1][:2] != (channel, paragraph)):
-            item.paragraphs.append((channel, paragraph, len(told)))
+            item.paragraphs.append((channel, paragraph, len(shown)))
         if channel in _PARTS and self._open != _PARTS[channel]:
-            item.part_at = len(told)
+            item.part_at = len(shown)
         if channel == "text":
             self.emit_text(text)
         elif channel == "refusal":
@@ -104,19 +104,19 @@ class ItemTexts(WireDecoder):
             item.paragraph = (channel, paragraph) if text else None
             self.emit_reasoning(text)
         if text:
-            told.append(text)
-        self.part.sink = told.append
+            shown.append(text)
+        self.part.sink = shown.append
 
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         item = self._telling
         if item is not None and item.corrected and self._open is not None:
             item.corrected = False
-            texts = item.told["text"] if self._open == "text" else next(filter(None, item.told.values()))
+            texts = item.shown["text"] if self._open == "text" else next(filter(None, item.shown.values()))
             self.replace_part(_BETWEEN[self._open].join(texts[item.part_at :]))
         super().end_part(provider_state)
 
-    def _end_telling(self) -> None:
+    def _end_shown(self) -> None:
         """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
         self.end_part()
         self._telling = None
@@ -128,18 +128,18 @@ class ItemTexts(WireDecoder):
         elif "item" in state:
             self.out.append(ProviderItem(item.type, state))
         if self._telling is item:
-            self._end_telling()
-        item.told, item.paragraphs = {}, []
+            self._end_shown()
+        item.shown, item.paragraphs = {}, []
 
     def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
         for channel in TEXTS[item.type]:
             # Of reasoning, the summary or the content is told; both only if both streamed.
-            if item.type == "message" or item.told.get(channel) or not any(item.told.values()):
+            if item.type == "message" or item.shown.get(channel) or not any(item.shown.values()):
                 self._compare(item, channel, texts_of(raw, channel))
         if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
             state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
             self.emit_beside(raw, HEAD, "item")
-        elif "item" not in state and item.type == "message" and any(item.told.values()):
+        elif "item" not in state and item.type == "message" and any(item.shown.values()):
             state["item"] = message_so_far(item, "completed")
         self._keep(item, state)
 
@@ -149,39 +149,39 @@ class ItemTexts(WireDecoder):
             return
         item.over.add((channel, number))
         since = item.over_at.get(channel, 0)
-        if not "".join(item.told.get(channel, ())[since:]).endswith(text):  # one before it may have had no end
+        if not "".join(item.shown.get(channel, ())[since:]).endswith(text):  # one before it may have had no end
             self._compare(item, channel, [text], since)
-        item.over_at[channel] = len(item.told[channel])
+        item.over_at[channel] = len(item.shown[channel])
 
     def _compare(self, item: Item, channel: str, texts: list[str], since: int = 0) -> None:
         """Compares the whole text with the pieces that were told of it: tells what is missing, replaces what is
         wrong."""
-        told, whole = "".join(item.told.get(channel, ())[since:]), "".join(texts)
+        shown, whole = "".join(item.shown.get(channel, ())[since:]), "".join(texts)
         if self.loose:
-            told, whole = well_formed(told), well_formed(whole)
-        if not whole or whole == told:
+            shown, whole = well_formed(shown), well_formed(whole)
+        if not whole or whole == shown:
             return
-        if not told:
+        if not shown:
             for paragraph, text in enumerate(texts):
-                self._tell(item, channel, text, paragraph)
+                self._show(item, channel, text, paragraph)
             return
         self.warn("done_overrides_delta")
-        if whole.startswith(told):
-            self._tell(item, channel, whole[len(told) :], item.paragraph and item.paragraph[1])
+        if whole.startswith(shown):
+            self._show(item, channel, whole[len(shown) :], item.paragraph and item.paragraph[1])
         elif self._telling is item and self._open == _PARTS.get(channel):
-            self._correct(item, item.told[channel], texts, since)
+            self._correct(item, item.shown[channel], texts, since)
 
-    def _correct(self, item: Item, told: list[str], texts: list[str], since: int) -> None:
+    def _correct(self, item: Item, shown: list[str], texts: list[str], since: int) -> None:
         """Replaces the pieces of the part that is open. What stands in a part that has ended cannot be replaced."""
         if self._open == "reasoning":
-            if since or item.part_at or sum(map(bool, item.told.values())) > 1:
+            if since or item.part_at or sum(map(bool, item.shown.values())) > 1:
                 return
         elif since < item.part_at:
-            ended, whole = "".join(told[since : item.part_at]), "".join(texts)
+            ended, whole = "".join(shown[since : item.part_at]), "".join(texts)
             if not whole.startswith(ended):
                 return
             since, texts = item.part_at, [whole[len(ended) :]]
-        told[since:] = texts
+        shown[since:] = texts
         item.corrected = True
 
 
@@ -363,7 +363,7 @@ class ResponsesDecoder(ItemTexts):
         if item is not None:
             self._announce(item, raw)
             if item.type in TEXTS and self._telling is None:
-                self._tell(item, TEXTS[item.type][0], "", None)
+                self._show(item, TEXTS[item.type][0], "", None)
 
     def _done(self, payload: dict[str, Any]) -> None:
         if (raw := self._raw_item(payload)) is None:
@@ -455,7 +455,7 @@ class ResponsesDecoder(ItemTexts):
         if not isinstance(text, str):
             self.emit_unknown(payload)
         elif (item := self._item_of(payload, type_)) is not None and text:
-            self._tell(item, channel, text, paragraph if isinstance(paragraph, int) else None)
+            self._show(item, channel, text, paragraph if isinstance(paragraph, int) else None)
 
     def _text_done(self, payload: dict[str, Any]) -> None:
         """Ends a text, which is right even if its deltas were not. Reasoning is compared at the end of its item."""
@@ -468,8 +468,8 @@ class ResponsesDecoder(ItemTexts):
             return
         if type_ == "message":
             self._end_text(item, channel, text, number if isinstance(number, int) else None)
-        elif not item.told.get(channel):
-            self._tell(item, channel, text, None)
+        elif not item.shown.get(channel):
+            self._show(item, channel, text, None)
 
     # -- calls --
 
@@ -519,9 +519,9 @@ class ResponsesDecoder(ItemTexts):
             return None
         from .items import account  # only of a stream that was cut
 
-        told = account(self._response, followed.lane, self._register.items, followed.elsewhere)
+        shown = account(self._response, followed.lane, self._register.items, followed.elsewhere)
         return ResumePoint(
-            response_id=followed.id, after=self.cursors.last if self.cursors else None, account=tuple(told)
+            response_id=followed.id, after=self.cursors.last if self.cursors else None, account=tuple(shown)
         )
 
     @override
@@ -538,7 +538,7 @@ class ResponsesDecoder(ItemTexts):
                     self.out.append(ended(item, whole=whole and (item.repeated or not self._is_listed)))
             elif not item.done:
                 self._abandon(item)
-        self._end_telling()
+        self._end_shown()
         finish = FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
         if finish == "stop" and self._has_calls:
             finish = "tool_calls"
@@ -552,7 +552,7 @@ class ResponsesDecoder(ItemTexts):
             self.emit_unknown(item.head)
             return
         self.emit_beside(item.head, HEAD, "item")
-        if item.type == "message" and any(item.told.values()):
+        if item.type == "message" and any(item.shown.values()):
             whole = self._finish_raw == "completed"
             state = {"output_index": item.place, "item": message_so_far(item, "completed" if whole else "incomplete")}
             self._keep(item, state)

@@ -106,7 +106,7 @@ TOOLS = (
     ToolFormat(
         name="openai.responses",
         dialect=OPENAI,
-        strict=replace(STRICT, said_at="`strict`, always said"),
+        strict=replace(STRICT, location="`strict`, always said"),
         names=PLAIN_NAMES,
         function=FUNCTION,
         freeform=CUSTOM,
@@ -124,7 +124,7 @@ def text_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, An
     return {"text": {"format": {"type": "json_schema", "name": name, "strict": strict, "schema": schema}}}
 
 
-STRUCTURED = StructuredOutput(request=text_format, strict=replace(STRICT, said_at="`text.format`"), loose=OPENAI)
+STRUCTURED = StructuredOutput(request=text_format, strict=replace(STRICT, location="`text.format`"), loose=OPENAI)
 
 # 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
 NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."

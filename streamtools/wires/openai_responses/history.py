@@ -93,8 +93,8 @@ class _Reader:
         for number in self._run:
             answer.flaws.found += self._flaws.get(number, ())
             if (item := self._items[number]) is not None:
-                _say(item, {"output_index": number - self._run[0], "item": item}, answer)
-        self.entries.append(answer.said((self._run[0], self._run[-1] + 1)))
+                _add(item, {"output_index": number - self._run[0], "item": item}, answer)
+        self.entries.append(answer.reply((self._run[0], self._run[-1] + 1)))
         self._run = []
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
@@ -209,7 +209,7 @@ def _where(data: object, url: object, file_id: object) -> dict[str, str]:
 # -- what the model said --
 
 
-def _say(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
+def _add(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
     type_ = type_of(item) or "message"
     kind = call_kind(type_, item)
     if kind is not None:
@@ -217,7 +217,7 @@ def _say(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilde
         namespace = item.get("namespace")
         answer.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state, namespace=namespace)
     elif type_ == "message":
-        _say_message(item, state, answer)
+        _add_message(item, state, answer)
     elif type_ == "reasoning":
         texts = texts_of(item, "summary") or texts_of(item, "content")
         answer.reasoning("\n\n".join(texts), state)
@@ -232,7 +232,7 @@ def _arguments(type_: str, item: Mapping[str, Any]) -> object:
     return {key: item[key] for key in BUILT_IN[type_] if key in item}
 
 
-def _say_message(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
+def _add_message(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
     text, refusal = ("".join(texts_of(item, channel)) for channel in ("text", "refusal"))
     if text or not refusal:
         answer.text(text, state)

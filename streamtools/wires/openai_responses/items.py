@@ -115,7 +115,7 @@ class Item:
     """Another item of its type had its id before."""
     repeated: bool = False
     """The list at the end has it, too."""
-    told: dict[str, list[str]] = field(default_factory=dict)
+    shown: dict[str, list[str]] = field(default_factory=dict)
     """Its texts as they were told: ``text``, ``refusal``, ``summary``, ``content``."""
     paragraph: tuple[str, int | None] | None = None
     """Which one of its reasoning is being told."""
@@ -196,7 +196,7 @@ def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
 def message_so_far(item: Item, status: str) -> dict[str, Any]:
     """Returns the item of a message that never came to its end."""
     head = {key: value for key in ("id", "phase") if (value := read_text(item.head.get(key)))}
-    text, refusal = (well_formed("".join(item.told.get(channel, ()))) for channel in ("text", "refusal"))
+    text, refusal = (well_formed("".join(item.shown.get(channel, ()))) for channel in ("text", "refusal"))
     content: list[dict[str, Any]] = [{"type": "output_text", "text": text, "annotations": []}] if text else []
     content += [{"type": "refusal", "refusal": refusal}] if refusal else []
     return {"type": "message", **head, "role": "assistant", "status": status, "content": content}
@@ -507,9 +507,9 @@ def _of_item(item: Item) -> Iterator[Told]:
 
 def _texts(item: Item) -> Iterator[dict[str, Any]]:
     """Yields the texts of an item in the order in which they were told, each paragraph by itself."""
-    ends = {channel: len(pieces) for channel, pieces in item.told.items()}
+    ends = {channel: len(pieces) for channel, pieces in item.shown.items()}
     for (channel, paragraph, start), following in pairwise([*item.paragraphs, ("", None, 0)]):
         end = following[2] if following[0] == channel else ends[channel]
-        if text := "".join(item.told[channel][start:end]):
+        if text := "".join(item.shown[channel][start:end]):
             event, number = _DELTAS[item.type, channel]
             yield {"type": event, **({} if paragraph is None else {number: paragraph}), "delta": text}

@@ -186,7 +186,7 @@ class ResponseLanes:
             return []
         else:
             found = self._begin(id_of(payload), lane)
-        found.said = found.said or kind not in words.waiting
+        found.has_content = found.has_content or kind not in words.waiting
         if kind in words.terminals:
             self._end(found)
         if before is None or before is found or found.stream_id != lane:
@@ -209,7 +209,7 @@ class ResponseLanes:
 
     def _created(self, id_: str | None, lane: str | None) -> OpenResponse:
         current = self._on(lane)
-        if current is not None and (current.id == id_ or (current.id is None and not current.said)):
+        if current is not None and (current.id == id_ or (current.id is None and not current.has_content)):
             current.id = id_
             return current
         return self._with_id(id_) or self._begin(id_, lane)
