@@ -220,3 +220,25 @@ def test_a_call_that_was_made_before_a_checkpoint_and_not_again_is_in_no_history
     )
     assert [(one.status, one.dispatchable) for one in turn.calls] == [("truncated", False)]
     assert turn.messages() == []
+
+
+def test_half_a_surrogate_pair_in_a_transcript_after_its_turn_is_replaced_as_anywhere() -> None:
+    sound = {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": "QUJD"}}
+    turn = parse(
+        [
+            {"serverContent": {"modelTurn": {"parts": [sound]}}},
+            {"serverContent": {"outputTranscription": {"text": "It is"}}},
+            {"serverContent": {"turnComplete": True}},
+            {"serverContent": {"outputTranscription": {"text": "\ud83d"}}},
+        ]
+    )
+    assert turn.text == "It is\ufffd"
+    encode(turn.messages())
+
+
+@pytest.mark.parametrize("wire", ["openai.responses", "openai.realtime", "gemini.interactions"])
+def test_a_payload_that_is_null_is_malformed_on_a_wire_whose_events_have_cursors(wire: str) -> None:
+    body = b"".join(b"data: %s\n\n" % json.dumps(payload).encode() for payload in [*said(wire, text=["a"])[:1], None])
+    error = parse(body, wire=wire).error
+    assert error is not None
+    assert error.kind == "malformed_chunk"

@@ -191,7 +191,9 @@ class StreamDecoder:
                     except orjson.JSONDecodeError:
                         self._odd_payload(data, out)
                         continue
-                    if payload == plain.template and (plain.cursors is None or plain.cursors.goes_on(payload)):
+                    if payload == plain.template and (
+                        plain.cursors is None or (payload is not None and plain.cursors.goes_on(payload))
+                    ):
                         text = plain.leaf.value
                         if plain.tries:
                             plain.learn_bytes(data, text, payload)
@@ -538,6 +540,8 @@ class StreamDecoder:
         wire = self._wire
         if self._error is not None or (wire is not None and wire.error is not None):
             return
+        if wire is not None and self._loose and not wire.loose:
+            wire.be_loose()
         try:
             events = wire.after_end(payload) if wire is not None and isinstance(payload, dict) else None
         except Exception:  # it changes nothing any more, and is passed on

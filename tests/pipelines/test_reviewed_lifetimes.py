@@ -296,7 +296,7 @@ def test_streams_are_watched_although_the_task_that_watches_was_cancelled_by_its
     gc.collect()
 
 
-@pytest.mark.parametrize("around", ["the block", "the loop"])
+@pytest.mark.parametrize("middleware", ["the block", "the loop"])
 @pytest.mark.parametrize("by", ["timeout", "cancel"])
 def test_asyncios_own_ways_to_cancel_stop_all_and_leave_no_request_behind(middleware: str, by: str) -> None:
     stopped: list[str] = []

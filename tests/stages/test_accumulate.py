@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ from sansio import check_turn
 from streams import chat_chunk, sse
 
 from streamtools import StreamDecoder, Turn, parse
-from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamtools.events import StreamWarning, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 TOOLS = ["get_weather", "get_time", "search"]
 END = chat_chunk({}, "tool_calls")
@@ -194,8 +195,10 @@ def test_no_piece_is_lost_or_told_twice(pieces: list[tuple[int | None, str, str,
     for call_id, call in ends.items():
         deltas = [event.delta for event in events if isinstance(event, ToolCallDelta) and event.call_id == call_id]
         assert "".join(deltas) == call.arguments_text
-    wanted = sorted("".join(text for *_, text in pieces))
-    assert sorted("".join(call.arguments_text for call in ends.values())) == wanted
+    given = Counter("".join(text for *_, text in pieces))
+    found = Counter("".join(call.arguments_text for call in ends.values()))
+    is_resent = any(isinstance(event, StreamWarning) and event.code == "call_resent" for event in events)
+    assert found == given or (is_resent and found < given)
 
 
 # -- names -----------------------------------------------------------------------------------------------------------

@@ -336,7 +336,8 @@ class ResponsesDecoder(ItemTexts):
             if not item.done or (item.kind is not None and not item.ended):
                 self._complete(item, raw, path)
             else:
-                self.emit_beside(raw, item.head.keys(), place_of(path))
+                known = {key for key, value in item.head.items() if key in HEAD or raw.get(key) == value}
+                self.emit_beside(raw, known, place_of(path))
 
     def _error(self, payload: dict[str, Any]) -> None:
         self.fail_by(payload, named_error(payload), ERROR_EVENT)
