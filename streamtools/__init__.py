@@ -21,8 +21,7 @@ from . import on_demand
 
 if TYPE_CHECKING:
     from ._version import __version__
-    from .decode.decoder import StreamDecoder
-    from .decode.whole import parse
+    from .decode.decoder import StreamDecoder, parse
     from .dispatch.approval import Decision, Deny
     from .dispatch.suspended import Suspended
     from .errors import ModelRetry, StreamError, StreamToolsError, ToolError
@@ -49,8 +48,7 @@ else:
             "pipelines.agent_loop": "AgentLoop agent_loop",
             "pipelines.trajectory": "Trajectory",
             "limits": "Limits",
-            "decode.whole": "parse",
-            "decode.decoder": "StreamDecoder",
+            "decode.decoder": "StreamDecoder parse",
             "tools.tool": "tool",
             "tools.definition": "Tool",
             "tools.context": "ToolContext",

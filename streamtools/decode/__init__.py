@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from ..on_demand import names
 
 if TYPE_CHECKING:
-    from .decoder import StreamDecoder
-    from .whole import parse
+    from .decoder import StreamDecoder, parse
 else:
-    __getattr__ = names(__name__, {"decoder": "StreamDecoder", "whole": "parse"})
+    __getattr__ = names(__name__, {"decoder": "StreamDecoder parse"})
 
 __all__ = ["StreamDecoder", "parse"]
