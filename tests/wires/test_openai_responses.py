@@ -784,3 +784,14 @@ def test_reasoning_that_has_the_id_of_reasoning_elsewhere_is_an_item_of_its_own(
         "OneTwo",
         ["duplicate_block_start", "duplicate_block_stop"],
     )
+
+
+def test_a_message_whose_end_leaves_its_text_out_goes_back_with_what_streamed() -> None:
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": []}
+    delta = {"type": "response.output_text.delta", "output_index": 0, "item_id": "msg_1", "delta": "Hi"}
+    added, done = (
+        {"type": f"response.output_item.{word}", "output_index": 0, "item": item} for word in ("added", "done")
+    )
+    turn = parse([CREATED, added, delta, done, ended()], wire=RESPONSES)
+    assert turn.text == "Hi"
+    assert turn.messages() == [{**item, "content": [{"type": "output_text", "text": "Hi", "annotations": []}]}]

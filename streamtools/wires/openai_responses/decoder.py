@@ -435,6 +435,8 @@ class ResponsesDecoder(ItemTexts):
         item.done = True
         state: dict[str, Any] = {"output_index": item.place}
         if (kept := self.to_keep(raw)) is not None:
+            if item.type == "message" and not kept.get("content") and any(item.shown.values()):
+                kept = {**kept, "content": message_so_far(item, "completed")["content"]}  # what streamed is all of it
             # An id that is in the input twice is refused: "Duplicate item found with id rs_1" (vercel/ai#7883).
             twin = item.is_twin and item.type in TEXTS
             state["item"] = {key: value for key, value in kept.items() if key != "id"} if twin else kept
