@@ -125,7 +125,7 @@ class OutcomeFacts:
     follows_the_end: bool = False
     """The turn's end is a cause of it, if the turn has ended."""
     may_run_later: bool = False
-    """The call did not run, and may if its turn, which was cut, is continued."""
+    """The call did not run, for a reason that is not its own, and may if its turn, which was cut, is continued."""
     may_have_had_effect: bool = False
     """The tool may still run, or have run to any point, when the call ends so."""
 

@@ -25,10 +25,10 @@ PACKAGE = Path(streamtools.__file__).parent
 
 ROWS = {  # what is added to the copy's vocabularies: one word, or one row, each
     "parts.py": [
-        ('    "unknown",  # handed over', '    "throttled",\n    "unknown",  # handed over'),
+        ('    "unknown",  # handed over', '    "snoozed",\n    "unknown",  # handed over'),
         (
             '    "skipped": OutcomeFacts(',
-            '    "throttled": OutcomeFacts(stage="dispatch", words="not run: it is busy", sign="≈", tone="held"),\n'
+            '    "snoozed": OutcomeFacts(stage="dispatch", words="not run: it sleeps", sign="≈", tone="held"),\n'
             '    "skipped": OutcomeFacts(',
         ),
         ('    "thread",  # ', '    "quota",\n    "thread",  # '),
@@ -39,21 +39,21 @@ ROWS = {  # what is added to the copy's vocabularies: one word, or one row, each
         (
             '    """Those of `output_tokens` that were sound."""\n',
             '    """Those of `output_tokens` that were sound."""\n'
-            "    image_input_tokens: int | None = _count(\n"
-            '        "of these in images", "streamtools.usage.image.input_tokens", part_of="input_tokens"\n'
+            "    scent_input_tokens: int | None = _count(\n"
+            '        "of these in scents", "streamtools.usage.scent.input_tokens", part_of="input_tokens"\n'
             "    )\n",
         ),
     ],
 }
 MAKERS = {  # code that comes to the new words, so that a run has them; and waits that are too short to be shown
-    "dispatch/endings.py": [('return Ending("failed", error, again', 'return Ending("throttled", error, again')],
+    "dispatch/endings.py": [('return Ending("failed", error, again', 'return Ending("snoozed", error, again')],
     "dispatch/pool.py": [('return "limit" if ', 'return "quota" if ')],
     "telemetry/tracing.py": [("SHORTEST_WAIT_S = 0.001", "SHORTEST_WAIT_S = 0.0")],
     "view/picture.py": [("SHORTEST_S = 0.005", "SHORTEST_S = 0.0")],
     "wires/openai_chat/facts.py": [
         (
             '    "output_tokens": ("completion_tokens",),\n',
-            '    "output_tokens": ("completion_tokens",),\n    "image_input_tokens": ("images",),\n',
+            '    "output_tokens": ("completion_tokens",),\n    "scent_input_tokens": ("scents",),\n',
         )
     ],
 }
@@ -82,12 +82,12 @@ STREAM = [
     {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"tool_calls": [call(0), call(1)]}}]},
     {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
     {"object": "chat.completion.chunk", "choices": [],
-     "usage": {"prompt_tokens": 10, "completion_tokens": 5, "images": 3}},
+     "usage": {"prompt_tokens": 10, "completion_tokens": 5, "scents": 3}},
 ]
 spans, reader, events = InMemorySpanExporter(), InMemoryMetricReader(), []
 tracers = TracerProvider()
 tracers.add_span_processor(SimpleSpanProcessor(spans))
-prices = {"": {"input_tokens": 1.0, "image_input_tokens": 100.0}}
+prices = {"": {"input_tokens": 1.0, "scent_input_tokens": 100.0}}
 
 @tool(effect="pure")
 async def look(at: int) -> str:
@@ -103,24 +103,24 @@ async def main():
     return running.turn
 
 turn = anyio.run(main)
-assert [one.outcome for one in turn.observations] == ["throttled"] * 2, turn.observations
+assert [one.outcome for one in turn.observations] == ["snoozed"] * 2, turn.observations
 assert turn.observations[1].waits[-1].reason == "quota", turn.observations[1].waits
 assert turn.warnings == (), turn.warnings
-assert turn.usage.image_input_tokens == 3, turn.usage
-assert (turn.usage + Usage(image_input_tokens=4)).image_input_tokens == 7
+assert turn.usage.scent_input_tokens == 3, turn.usage
+assert (turn.usage + Usage(scent_input_tokens=4)).scent_input_tokens == 7
 assert "busy" in json.dumps(turn.messages())
 
 drawn = {span.name.partition(" ")[0]: span for span in spans.get_finished_spans()}
 told = drawn["execute_tool"]
-assert told.attributes["streamtools.call.outcome"] == "throttled", dict(told.attributes)
+assert told.attributes["streamtools.call.outcome"] == "snoozed", dict(told.attributes)
 assert told.attributes["streamtools.failure_stage"] in ("dispatch", "execution")
-assert told.status.description == "not run: it is busy", told.status.description
-assert drawn["chat"].attributes["streamtools.usage.image.input_tokens"] == 3
+assert told.status.description == "not run: it sleeps", told.status.description
+assert drawn["chat"].attributes["streamtools.usage.scent.input_tokens"] == 3
 assert "quota" in [span.attributes.get("streamtools.wait.reason") for span in spans.get_finished_spans()]
 
 points = [(one.name, dict(point.attributes)) for resource in reader.get_metrics_data().resource_metrics
           for scope in resource.scope_metrics for one in scope.metrics for point in one.data.data_points]
-assert any(said.get("streamtools.call.outcome") == "throttled" for _, said in points), points
+assert any(said.get("streamtools.call.outcome") == "snoozed" for _, said in points), points
 assert any(said.get("streamtools.wait.reason") == "quota" for _, said in points), points
 
 from streamtools.telemetry.names import cost_of
@@ -128,14 +128,14 @@ assert cost_of(prices, ("gpt",), turn.usage) == (7 * 1 + 3 * 100) / 1_000_000
 
 picture, out = draw(events), io.StringIO()
 show(picture, Console(file=out, width=120))
-assert "≈" in out.getvalue() and "throttled" in out.getvalue(), out.getvalue()
+assert "≈" in out.getvalue() and "snoozed" in out.getvalue(), out.getvalue()
 assert "quota" in {wait.reason for call in picture.calls for wait in call.waits}
 html = page(picture)
-for words in ('"throttled":["throttled","held"]', '"quota":"the quota"', '["image_input_tokens","of these in images"]'):
+for words in ('"snoozed":["snoozed","held"]', '"quota":"the quota"', '["scent_input_tokens","of these in scents"]'):
     assert words in html, words
 
 (kept,) = Recording.read(Path(sys.argv[1])).turns
-assert kept.usage == turn.usage and [one.outcome for one in kept.observations] == ["throttled"] * 2
+assert kept.usage == turn.usage and [one.outcome for one in kept.observations] == ["snoozed"] * 2
 assert kept.observations[1].waits[-1].reason == "quota"
 print("all speak them")
 """
