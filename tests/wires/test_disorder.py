@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -392,9 +393,16 @@ def as_sent(payloads: list[Payload], form: str) -> Any:
     return b"".join(b"data: %s\n\n" % json.dumps(each, separators=separators).encode() for each in payloads)
 
 
-@pytest.mark.parametrize("form", ["parsed", "compact", "spaced"])
+FORMS = ("parsed", "compact", "spaced")
+
+
 @pytest.mark.parametrize("wire", CURSORS)
-def test_events_that_come_twice_are_taken_once(wire: str, form: str) -> None:
+def test_events_that_come_twice_are_taken_once(wire: str) -> None:
+    for form in FORMS:
+        taken_once(wire, form)
+
+
+def taken_once(wire: str, form: str) -> None:
     dice = random.Random(SEED)
     ((field, cursor_of),) = CURSORS[wire].items()
     payloads = [{**payload, field: cursor_of(number)} for number, payload in enumerate(with_text(wire))]
@@ -410,12 +418,12 @@ def test_events_that_come_twice_are_taken_once(wire: str, form: str) -> None:
         assert [warning.code for warning in turn.warnings] == ["event_repeated"]
 
 
-@pytest.mark.parametrize("form", ["parsed", "compact", "spaced"])
 @pytest.mark.parametrize("wire", CURSORS)
-def test_cursors_that_name_no_event_lose_nothing(wire: str, form: str) -> None:
+def test_cursors_that_name_no_event_lose_nothing(wire: str) -> None:
     ((field, cursor_of),) = CURSORS[wire].items()
     payloads = with_text(wire)
-    for number_of in (lambda at: 0, lambda at: at // 50 + 1, lambda at: -at):
+    ways: list[Callable[[int], int]] = [lambda at: 0, lambda at: at // 50 + 1, lambda at: -at]
+    for form, number_of in product(FORMS, ways):
         sent = [{**payload, field: cursor_of(number_of(at))} for at, payload in enumerate(payloads)]
         turn = parse(as_sent(sent, form), wire=wire, tools=["send"])
         assert turn.text == "".join(WORDS * 2)
