@@ -62,7 +62,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/wires/test_disorder.py",
         "tests/test_continued_turns.py",
         "tests/test_endless_streams.py",
-        "tests/test_quirks.py",
     ),
     "streamtools/stages/arguments.py": (
         "tests/stages/test_finalize.py",
