@@ -225,13 +225,13 @@ async def test_a_generator_that_never_yields_is_timed_out_and_the_loop_goes_on(s
 
     if sync:
 
-        @tool(effect="pure", timeout=0.1, require_hints=False)
+        @tool(effect="pure", timeout=0.5, require_hints=False)
         def give():
             """Give."""
             return silent()
     else:
 
-        @tool(effect="pure", timeout=0.1, require_hints=False)
+        @tool(effect="pure", timeout=0.5, require_hints=False)
         async def give():
             """Give."""
             return silent()
