@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamDecoder", "account", "parse", "resumable", "settled"]
 
-_MAX_UNTOLD = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
+_MAX_UNDETECTED = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
 _LONG_STREAK = 4  # pieces in a row before anything is learned: the arguments of most calls are over sooner
 _KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on any wire
 
@@ -325,7 +325,7 @@ class StreamDecoder:
             self._see()
             if self._wire is not None and not self.done:
                 self._leave_plain(self._wire)
-                self._pass_on(self._wire, _asked(self._wire, self._wire.terminate), out)
+                self._pass_on(self._wire, self._ask(self._wire, out, self._wire.terminate), out)
         elif not data or data.startswith(b":"):
             self._see()
             if not self.done:
@@ -424,11 +424,7 @@ class StreamDecoder:
         wire.raw = raw
         if self._loose and not wire.loose:
             wire.be_loose()
-        try:
-            events = wire.feed(payload)
-        except Exception as error:
-            self.chain.feed_all(wire.out, out)
-            raise _broken(error, wire.name) from error
+        events = self._ask(wire, out, wire.feed, payload)
         self.chain.feed_all(events, out)
         self.done = self.done or wire.done
         wire.forget()
@@ -439,6 +435,20 @@ class StreamDecoder:
         if self._streak >= _LONG_STREAK:
             self._plain.forget()
         self._streak = 0
+
+    def _ask(self, wire: WireDecoder, out: list[Event], verb: Callable[..., list[Event]], *given: Any) -> list[Event]:
+        """Returns the events of a wire's decoder; what it has emitted before it raises is passed on.
+
+        Raises:
+            StreamError: whatever the decoder raises.
+        """
+        before = wire.out
+        try:
+            return verb(*given)
+        except Exception as error:
+            if wire.out is not before:  # else these are the events of an earlier payload
+                self.chain.feed_all(wire.out, out)
+            raise _broken(error, wire.name) from error
 
     def _leave_plain(self, wire: WireDecoder) -> None:
         """Lets the wire know the last payload that it was not asked about."""
@@ -491,7 +501,7 @@ class StreamDecoder:
                 raise error
             if payload.get("type") not in _KEEPALIVES:
                 self._undetected.append((payload, raw))
-            if len(self._undetected) > _MAX_UNTOLD:
+            if len(self._undetected) > _MAX_UNDETECTED:
                 raise unknown_wire(self._undetected, self._limits)
             return None
         self.record = find(name)
@@ -499,7 +509,7 @@ class StreamDecoder:
         self._plain = PlainPath(wire.plain, wire.cursors)
         for early, early_raw in self._undetected:
             wire.raw = early_raw
-            self._pass_on(wire, _asked(wire, wire.feed, early), out)
+            self._pass_on(wire, self._ask(wire, out, wire.feed, early), out)
         return wire
 
     def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
@@ -565,18 +575,6 @@ class StreamDecoder:
         if code not in self._warned:
             self._warned |= {code}
             out.append(StreamWarning(code))
-
-
-def _asked(wire: WireDecoder, verb: Callable[..., list[Event]], *given: Any) -> list[Event]:
-    """Returns the events of a wire's decoder.
-
-    Raises:
-        StreamError: whatever the decoder raises.
-    """
-    try:
-        return verb(*given)
-    except Exception as error:
-        raise _broken(error, wire.name) from error
 
 
 def _broken(error: Exception, wire: str) -> StreamError:

@@ -19,7 +19,6 @@ __all__ = ["EventCursors", "is_number"]
 _MAX_KEPT = 64  # events that are remembered: of those that were fed, and twice of the others
 _MAX_DIGITS = 18  # of a number that no parser refuses
 _MAX_SIZE = 256  # bytes of a cursor; a longer one is none
-_PLACE = ("type", "event_type", "output_index", "item_id", "index", "content_index", "summary_index")
 _Place = list[str | int | None]
 
 
@@ -28,12 +27,14 @@ class EventCursors:
 
     Args:
         field: where an event has its cursor.
+        place: the fields that say its kind and its place.
     """
 
-    __slots__ = ("_fed", "_last", "_latest", "_older", "_place", "_runs", "_texts", "field", "is_useless")
+    __slots__ = ("_at", "_fed", "_last", "_latest", "_older", "_place", "_runs", "_texts", "field", "is_useless")
 
-    def __init__(self, field: str) -> None:
+    def __init__(self, field: str, place: tuple[str, ...]) -> None:
         self.field = field
+        self._at = place
         self._last: int | bytes | None = None
         self._latest: Mapping[str, Any] | None = None  # the last event that was fed; None if another one followed
         self._place: _Place = []  # its kind and place
@@ -59,7 +60,7 @@ class EventCursors:
         cursor = _written(payload.get(self.field))
         if cursor is None:
             return False
-        place: _Place = [value if isinstance(value := payload.get(name), (str, int)) else None for name in _PLACE]
+        place: _Place = [value if isinstance(value := payload.get(name), (str, int)) else None for name in self._at]
         if not self.is_useless:
             if isinstance(self._last, int) and self._fed and self._last not in self._fed:
                 self._keep(self._last, self._place)

@@ -67,6 +67,8 @@ class WireDecoder(ABC):
 
     cursor: ClassVar[str] = ""
     """The field that names each event, and no two alike; empty where events have none."""
+    cursor_place: ClassVar[tuple[str, ...]] = ()
+    """The fields of an event that say its kind and its place."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -90,7 +92,7 @@ class WireDecoder(ABC):
         """The part that grows, for payloads that are decoded without `feed`."""
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
-        self.cursors = EventCursors(self.cursor) if self.cursor else None
+        self.cursors = EventCursors(self.cursor, self.cursor_place) if self.cursor else None
         """Those of its events; None where they have none."""
         self._last_id: str | None = None  # of the response, where the start did not have it
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
@@ -155,7 +157,7 @@ class WireDecoder(ABC):
         self.error = self.error or error
         resume_from = self.resume_point() if self.error is None or isinstance(self.error, TruncatedStream) else None
         finish, complete = self.close(framed=framed and not abandoned)
-        self.end_places(whole=complete and self.error is None)
+        self.close_places(whole=complete and self.error is None)
         self.end_part()
         if abandoned and not self.done:
             complete = False
@@ -283,8 +285,8 @@ class WireDecoder(ABC):
             return arguments or "", None
         return self.object_text(arguments, path)
 
-    def end_places(self, *, whole: bool) -> None:  # noqa: B027 - most wires have no places
-        """Ends what is still open at the end of the response."""
+    def close_places(self, *, whole: bool) -> None:  # noqa: B027 - most wires have no places
+        """Ends what is open at the end of the response; `whole`, if that came as the wire promises."""
 
     def _emit_no_text(self, value: object) -> None:
         if says_something(value):

@@ -186,8 +186,8 @@ class GrowingDecoder(WireDecoder):
             elif not cut:
                 self.lose(place)
 
+    @override
     def close_places(self, *, whole: bool) -> None:
-        """Ends what is open at the end of the response; `whole`, if that came as the wire promises."""
         for place in self._places.values():
             if place.is_open:
                 if whole and (place.role == "call" or self.is_kept(place)):
@@ -298,7 +298,7 @@ class GrowingDecoder(WireDecoder):
         end: bool = False,
     ) -> None:
         """Emits a piece of a call, as `WireDecoder.emit_call` does, on a wire that marks where calls begin and end."""
-        key = place if isinstance(place, (int, str)) else str(place)
+        key = label_of(place)
         given = self.arguments_text(arguments, path)
         if start:
             if (begun := self.begin(key, "call", "call", {"id": id, "name": name}, id=id)) is not None:
@@ -307,10 +307,6 @@ class GrowingDecoder(WireDecoder):
             self.grow_call(key, *given)
         if end:
             self.end_at(key)
-
-    @override
-    def end_places(self, *, whole: bool) -> None:
-        self.close_places(whole=whole)
 
     def grow_call(self, key: object, text: str, problem: str | None = None) -> None:
         """Takes a piece of a call's arguments."""

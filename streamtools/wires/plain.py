@@ -37,7 +37,7 @@ from ..text import deeper_than
 from .cursors import EventCursors, is_number
 from .reading import Path, says_something
 
-__all__ = ["Surroundings", "GrowingPart", "PlainDelta", "PlainPath"]
+__all__ = ["GrowingPart", "PlainDelta", "PlainPath", "Surroundings"]
 
 _MAX_DEPTH = 7  # of a value beside the piece: comparing recurses
 _NO_NAMES: frozenset[str] = frozenset()
@@ -111,18 +111,8 @@ class PlainPath:
     """
 
     __slots__ = (
-        "_before",
-        "_deltas",
-        "_in_vain",
-        "_last",
-        "_likely",
-        "_rest",
-        "_varied",
-        "cursors",
-        "leaf",
-        "surroundings",
-        "template",
-        "tries",
+        "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "cursors", "leaf", "surroundings",
+        "template", "tries",
     )  # fmt: skip
 
     def __init__(self, deltas: tuple[PlainDelta, ...], cursors: EventCursors | None = None) -> None:

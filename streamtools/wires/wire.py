@@ -151,8 +151,8 @@ class Wire:
 
 # -- lanes ------------------------------------------------------------------------------------------------------------
 
-# A wire whose events travel over such a connection gives in its record what makes `Lanes`: payloads in, the responses
-# that each belongs to out. `streamtools.sources` splits a connection by them.
+# A wire whose events travel over a connection of several responses gives in its record what makes `Lanes`: payloads
+# in, the responses that each belongs to out. `streamtools.sources` splits a connection by them.
 
 
 @dataclass(slots=True, eq=False)

@@ -193,6 +193,19 @@ class RaisingAtItsEnd(ExampleDecoder):
         raise KeyError("a secret of the peer's")
 
 
+class RaisingAtOnce(ExampleDecoder):
+    """Trips over the last payload before it has looked at it."""
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        if payload["line"] == "end":
+            raise KeyError("line")
+        return super().feed(payload)
+
+
+def test_a_decoder_that_raises_at_once_emits_nothing_twice() -> None:
+    assert parse(LINES[0], wire=with_decoder(RaisingAtOnce)).text == "It is fine."
+
+
 @pytest.mark.parametrize("decoder", [Raising, RaisingAtItsEnd])
 def test_what_a_decoder_raises_ends_the_stream_and_keeps_what_came(decoder: type[ExampleDecoder]) -> None:
     turn = parse(LINES[0], wire=with_decoder(decoder))

@@ -107,6 +107,7 @@ class InteractionsDecoder(GrowingDecoder):
     """Decodes one turn: the first interaction of its stream, and those that continue it."""
 
     cursor = "event_id"
+    cursor_place = ("event_type", "index")
     gives_arguments = True
     plain = tuple(
         PlainDelta(

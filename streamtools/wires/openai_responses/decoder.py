@@ -202,6 +202,7 @@ class ResponsesDecoder(ItemTexts):
     text_deltas: ClassVar[Mapping[str, tuple[str, str, str]]] = TEXT_DELTAS
     text_dones: ClassVar[Mapping[str, tuple[str, str, str]]] = TEXT_DONES
     cursor = "sequence_number"
+    cursor_place = ("type", "output_index", "item_id", "content_index", "summary_index")
     may_end_calls = True
     """Whether a call ends with its item."""
 
