@@ -31,7 +31,7 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .parts import Finish, Part, ResumePoint, ToolCall, Usage, changed
+from .parts import FINISHES, Finish, Part, ResumePoint, ToolCall, Usage, changed
 from .text import ALWAYS, known_names, shown_by
 from .wires import Wire, find, is_known, names
 
@@ -129,7 +129,7 @@ class Turn:
         Returns:
             Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). To its own
             wire the turn goes verbatim; a call whose arguments were cut stands there as ``{}`` with a result that says
-            so. Empty if the model said nothing.
+            so. Empty if the model said nothing, or if the answer is ``pending``: the finished one has all of it.
 
         Raises:
             ExportError: the wire is unknown, or none was given and the wire was never detected.
@@ -142,7 +142,7 @@ class Turn:
 
         found = self._wire_for(wire)
         observed = self._observed(results)
-        if found is None:
+        if found is None or (self.finish is not None and not FINISHES[self.finish].is_over):
             return []
         own_wire = found.name == self.wire
         ours = [call for call in self.calls if call.kind != "server"]
