@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from sansio import check_turn
 from streams import chat_chunk, sse
 
-from streamtools import StreamDecoder, Turn, parse
-from streamtools.events import StreamWarning, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamtools import Limits, StreamDecoder, Turn, parse
+from streamtools.events import Event, StreamEnd, StreamWarning, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 TOOLS = ["get_weather", "get_time", "search"]
 END = chat_chunk({}, "tool_calls")
@@ -259,3 +260,89 @@ def test_halves_that_meet_are_joined_and_lone_ones_replaced(as_bytes: bool) -> N
     assert call.arguments == {"a": "\U0001f600 \ufffd", "b\ufffd": 1}
     assert "lone_surrogate" in codes(turn)
     call.arguments_text.encode()
+
+
+# -- pieces that only add more arguments take a short path -----------------------------------------------------------
+
+A, B = ({"id": id_, "name": "search"} for id_ in "ab")
+LETTERS = ['{"', *"abcdefgh", '": "', *"ijklmnop", '"}']
+RUNS: dict[str, list[dict[str, Any]]] = {
+    "one call": [piece(index=0, **A), *(piece(index=0, arguments=x) for x in LETTERS)],
+    "calls in turn": [
+        piece(index=0, **A),
+        piece(index=1, **B),
+        *(piece(index=0, arguments=x) for x in LETTERS[:9]),
+        *(piece(index=1, arguments=x) for x in LETTERS[:9]),
+        *(piece(index=0, arguments=x) for x in LETTERS[9:]),
+        *(piece(index=1, arguments=x) for x in LETTERS[9:]),
+    ],
+    "no index": [
+        piece(**A),
+        *(piece(arguments=x) for x in LETTERS),
+        piece(**B),
+        *(piece(arguments=x) for x in LETTERS),
+    ],
+    "an id and no index": [piece(**A), piece(**B), *(piece(id="a", arguments=x) for x in LETTERS)],
+    "an id beside the index": [piece(index=0, **A), *(piece(index=0, id="a", arguments=x) for x in LETTERS)],
+    "an id that is another's": [
+        piece(index=0, **A),
+        piece(index=1, **B),
+        *(piece(index=0, id="a", arguments=x) for x in LETTERS),
+        *(piece(index=0, id="b", arguments=x) for x in LETTERS),
+    ],
+    "all of it again": [
+        piece(index=0, **A),
+        *(piece(index=0, arguments=x) for x in LETTERS),
+        piece(index=0, **A),
+        *(piece(index=0, arguments=x) for x in LETTERS),
+    ],
+    "another call on the index": [
+        piece(index=0, **A),
+        *(piece(index=0, arguments=x) for x in LETTERS[:9]),
+        piece(index=0, **B),
+        *(piece(index=0, arguments=x) for x in LETTERS),
+    ],
+    "more than the limit": [piece(index=0, **A), *(piece(index=0, arguments=x) for x in LETTERS * 3)],
+    "no name": [piece(index=0, id="a"), *(piece(index=0, arguments=x) for x in LETTERS), piece(index=0, name="search")],
+}
+
+
+def grown(pieces: list[dict[str, Any]], form: str) -> list[Any]:
+    limits = Limits(max_argument_bytes=len("".join(LETTERS)) + 5, max_total_argument_bytes=70)
+    decoder = StreamDecoder(tools=TOOLS, limits=limits)
+    items = [*pieces, END] if form == "parsed" else [b"".join(sse([*pieces, END]))]
+    return [comparable(event) for fed in (*map(decoder.feed, items), decoder.finish()) for event in fed]
+
+
+def comparable(event: Event) -> Any:
+    if isinstance(event, ToolCallDelta):
+        return event, event.preview
+    if isinstance(event, (ToolCallEnd, StreamEnd)):
+        return replace(event, error=None), str(event.error)
+    return event
+
+
+def test_arguments_that_take_the_short_path_are_those_of_the_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = {(name, form): grown(RUNS[name], form) for name in RUNS for form in ("parsed", "bytes")}
+    monkeypatch.setattr("streamtools.wires.plain.PlainPath.learn", lambda *_: False)
+    for (name, form), events in short.items():
+        assert events == grown(RUNS[name], form), (name, form)
+
+
+def test_at_most_so_many_calls_under_one_id_are_compared_with_the_next() -> None:
+    calls = [piece(index=at, id="a", name="search", arguments=f'{{"q": {at}}}') for at in range(6)]
+    turn = read(*calls, piece(index=6, id="a", name="search", arguments='{"q": 5}'))
+    assert codes(turn) == ["duplicate_id", "call_resent"]
+    assert [call.arguments_text for call in turn.calls] == [f'{{"q": {at}}}' for at in range(6)]
+    turn = read(*calls, piece(index=6, id="a", name="search", arguments='{"q": 2}'))
+    assert codes(turn) == ["duplicate_id", "call_resent"], "the second of the latest four"
+    turn = read(*calls, piece(index=6, id="a", name="search", arguments='{"q": 1}'))
+    assert codes(turn) == ["duplicate_id"], "it is forgotten, and runs as little as any"
+    assert turn.calls[-1].problem == "repeated_call"
+
+
+def test_a_made_up_id_is_the_same_for_the_same_stream() -> None:
+    (call,) = read(piece(index=0, name="search", arguments="{}")).calls
+    (again,) = read(piece(index=0, name="search", arguments="{}")).calls
+    assert call.call_id == again.call_id
+    assert len(call.call_id) == len("call_") + 24
