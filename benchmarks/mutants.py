@@ -45,6 +45,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/wires/test_gemini_pieces.py",
         "tests/wires/test_arguments_of_no_call.py",
         "tests/wires/test_disorder.py",
+        "tests/wires/test_openai_responses.py",
+        "tests/wires/test_check_wire.py",
         "tests/test_limits.py",
         "tests/test_continued_turns.py",
     ),

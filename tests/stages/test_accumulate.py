@@ -346,3 +346,20 @@ def test_a_made_up_id_is_the_same_for_the_same_stream() -> None:
     (again,) = read(piece(index=0, name="search", arguments="{}")).calls
     assert call.call_id == again.call_id
     assert len(call.call_id) == len("call_") + 24
+
+
+def test_a_call_that_comes_again_piece_by_piece_under_its_name_is_one_call() -> None:
+    turn = read(*RUNS["all of it again"])
+    assert told(turn) == [("a", "search", "".join(LETTERS))]
+    assert codes(turn) == ["name_repeated", "call_resent"]
+    turn = read(*RUNS["all of it again"][:-1])
+    assert codes(turn) == ["name_repeated"]
+    assert not any(call.dispatchable for call in turn.calls)
+
+
+def test_more_of_a_name_that_is_too_long_begins_no_other_call() -> None:
+    names = ["x" * 100, "y" * 100, "z"]
+    limits = Limits(max_name_bytes=64)
+    turn = parse([*(piece(index=0, id="a", name=name) for name in names), END], tools=TOOLS, limits=limits)
+    assert [(call.problem, len(call.name)) for call in turn.calls] == [("name_too_long", 64)]
+    assert "index_reused" not in codes(turn)
