@@ -360,6 +360,7 @@ def test_a_call_that_comes_again_piece_by_piece_under_its_name_is_one_call() -> 
 def test_more_of_a_name_that_is_too_long_begins_no_other_call() -> None:
     names = ["x" * 100, "y" * 100, "z"]
     limits = Limits(max_name_bytes=64)
-    turn = parse([*(piece(index=0, id="a", name=name) for name in names), END], tools=TOOLS, limits=limits)
+    pieces = [piece(index=0, id="a", name=names[0]), *(piece(index=0, name=name) for name in names[1:])]
+    turn = parse([*pieces, END], tools=TOOLS, limits=limits)
     assert [(call.problem, len(call.name)) for call in turn.calls] == [("name_too_long", 64)]
     assert "index_reused" not in codes(turn)
