@@ -37,7 +37,9 @@ values, tool results or credentials.
        ├─ ModelRetry                      a tool raises it: the model should mend the arguments and call again
        ├─ ToolFailed                      the tool raised; see __cause__
        ├─ InvalidResult                   the tool has run, and its result does not fit the output schema
-       ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it
+       ├─ ToolSuspended                   a tool raises it: its end has to come from outside
+       ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it, or
+       │  │                               the tool says so   .by_tool
        │  └─ BeginRefused                 raised in an executor: the call is over, run nothing
        ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
        │  └─ CallStillRunning             it runs elsewhere at this moment
@@ -80,6 +82,7 @@ __all__ = [
     "ToolFailed",
     "ToolNotStarted",
     "ToolOutcomeUnknown",
+    "ToolSuspended",
     "ToolTimeout",
     "TruncatedStream",
     "UnknownTool",
@@ -353,9 +356,18 @@ class ToolTimeout(ToolError):
         self.timeout_s = timeout_s
 
 
+class ToolSuspended(ToolError):
+    """Raise this in a tool whose end has to come from outside: an interrupt of a framework, an answer that is deferred.
+    It is no failure, and is not on record: the same call runs again, from its beginning, when it is made again."""
+
+
 class ToolNotStarted(ToolError):
-    """The call is known not to have run: its executor has no worker for it, or a store refused it. Whatever the tool's
-    effect, the call may be made again."""
+    """The call is known not to have run: its executor has no worker for it, or a store refused it. Raise it in a tool
+    that fails before it has had any effect. Whatever the tool's effect, the call may be made again."""
+
+    by_tool: bool | None = False
+    """True if a tool's own code has raised it, so that it holds also behind the call's begin; None once it has ended a
+    call, so that a tool which passes on the error of another call says nothing of its own."""
 
 
 class BeginRefused(ToolNotStarted):

@@ -99,6 +99,7 @@ Outcome: TypeAlias = Literal[
     "timed_out",
     "cancelled",
     "skipped",  # complete, but its turn ended in a way that starts nothing
+    "suspended",  # the tool waits for something outside, and is to run again
     "unknown",  # handed over; it may or may not have run
 ]
 """The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` lists which of them ran."""
@@ -128,6 +129,8 @@ class OutcomeFacts:
     """The call did not run, for a reason that is not its own, and may if its turn, which was cut, is continued."""
     may_have_had_effect: bool = False
     """The tool may still run, or have run to any point, when the call ends so."""
+    frees_claim: bool = False
+    """The call is no end for the record: it runs again when it is made again."""
 
 
 OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
@@ -170,6 +173,14 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         to_model="Error: the call was interrupted and has no result.",
         follows_the_end=True,
         may_run_later=True,
+    ),
+    "suspended": OutcomeFacts(
+        stage="execution",
+        words="not ended: it waits for something outside",
+        sign="‖",
+        tone="held",
+        may_run_later=True,
+        frees_claim=True,
     ),
     "unknown": OutcomeFacts(
         stage="dispatch",

@@ -145,9 +145,12 @@ class Attempts:
         return dict(self.tools.decode(call.call.name, call.call.arguments))
 
     async def _settle(self, call: Call, claim: CallClaim, ending: Ending) -> None:
-        """Puts a call's end on record, or abandons its claim if the end is not known."""
+        """Puts a call's end on record, gives its claim back if the call may run again, or abandons it if the end is not
+        known."""
         if OUTCOMES[ending.outcome].may_have_had_effect:
             await claim.abandon()
+        elif OUTCOMES[ending.outcome].frees_claim or isinstance(ending.error, ToolNotStarted):
+            await claim.release()
         elif ending.result is None and ending.error is not None:
             await claim.fail(ending.error)
         elif isinstance(await claim.complete(ending.result or as_read(ending)), ToolError):
@@ -205,10 +208,11 @@ class _Attempt:
         try:
             value = await stepped(self._body(report), scope, limits.cancel_grace, self._blocked)
         except BaseException as error:
+            by_tool = getattr(error, "by_tool", False)
             found = judged(self.tool.name, error)
             if not isinstance(found, ToolError):  # a cancellation, or an interrupt
                 raise found from None
-            return self.refused or self._raised(error, found)
+            return self.refused or self._raised(error, found, by_tool=by_tool)
         finally:
             if self.managers is not None:
                 self.managers.close()
@@ -327,7 +331,7 @@ class _Attempt:
 
     # -- how it ends --
 
-    def _raised(self, error: BaseException, found: ToolError) -> Ending:
+    def _raised(self, error: BaseException, found: ToolError, *, by_tool: bool) -> Ending:
         tool = self.tool.name
         if not self.begun:
             if isinstance(error, ToolNotStarted):
@@ -338,7 +342,7 @@ class _Attempt:
         if isinstance(error, ToolTimeout):
             seconds = self._seconds()
             return Ending("timed_out", error if seconds == math.inf else ToolTimeout(seconds), again=True)
-        if isinstance(error, ToolNotStarted) or not isinstance(error, ToolError):
+        if not isinstance(error, ToolError) or (isinstance(error, ToolNotStarted) and not by_tool):
             lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type(error).__name__} after the call had begun")
             lost.__cause__ = error
             return failure(lost)

@@ -33,6 +33,7 @@ from ..errors import (
     ToolFailed,
     ToolNotStarted,
     ToolOutcomeUnknown,
+    ToolSuspended,
     UnknownTool,
 )
 from ..events import StreamEnd
@@ -149,6 +150,8 @@ def failure(error: ToolError) -> Ending:
     """Returns the ending of a call that raised this error. A tool's own `ToolError` is no reason to try again."""
     if isinstance(error, ToolOutcomeUnknown):
         return Ending("unknown", error, again=True)
+    if isinstance(error, ToolSuspended):
+        return Ending("suspended", error)
     return Ending("failed", error, again=isinstance(error, (ToolNotStarted, ToolFailed)))
 
 

@@ -131,6 +131,8 @@ class _Body:
                 return await awaited(self.tool.name, await self._called(), self._report)
         except BaseException as error:
             found = judged(self.tool.name, error)
+            if isinstance(found, ToolNotStarted):
+                found.by_tool = True
             if found is error:
                 raise
             raise found from error

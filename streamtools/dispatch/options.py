@@ -42,6 +42,8 @@ class DispatchOptions:
     """Where the calls of a tool run, by its name; the others run here."""
     store: IdempotencyStore | None = None
     """Keeps ``once`` calls and approved ones from running twice."""
+    identity: str | None = None
+    """Stands for the run, its step and its response in the calls' idempotency keys."""
     resumed: Mapping[str, str] = field(default_factory=dict)
     """The idempotency keys of calls that were suspended, by call id. If there are any, all calls here were suspended:
     they need an approval, whatever their tools say, and were counted before."""

@@ -21,7 +21,7 @@ from pydantic_core import from_json, to_json
 
 from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
-from ..errors import InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolTimeout
 from ..limits import Limits
 from ..tools import LARGE_CHARS, Tool
 
@@ -337,15 +337,17 @@ def decode_result(data: bytes) -> Any:
 
 def tool_error(tool: str, error: BaseException) -> ToolError:
     """Returns the error to raise for an error of a tool's code: the tool's own `ToolError` if that has words, else a
-    `ToolFailed`, which names only its type. It is not for a tool to say that its call has not begun, or was out of
+    `ToolFailed`, which names only its type. It is not for a tool to say that its call was refused, or was out of
     time."""
-    if (
-        isinstance(error, ToolError)
-        and not isinstance(error, (ToolNotStarted, ToolTimeout))
-        and _words(error) is not None
-    ):
+    if isinstance(error, ToolError) and _words(error) is not None and not _is_of_another_call(error):
         return error
     return ToolFailed(encode_error(tool, error)["text"])
+
+
+def _is_of_another_call(error: ToolError) -> bool:
+    if isinstance(error, ToolNotStarted):
+        return isinstance(error, BeginRefused) or error.by_tool is None
+    return isinstance(error, ToolTimeout)
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
@@ -370,6 +372,8 @@ def decode_error(fields_by_name: Mapping[str, str]) -> ToolError:
     kind = getattr(errors, fields_by_name["kind"], ToolFailed)
     ours = isinstance(kind, type) and issubclass(kind, ToolError) and kind.__init__ is ToolError.__init__
     failure: ToolError = kind(fields_by_name["text"]) if ours else ToolFailed(fields_by_name["text"])
+    if isinstance(failure, ToolNotStarted):  # written where the tool ran
+        failure.by_tool = True
     return failure
 
 

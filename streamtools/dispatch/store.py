@@ -46,6 +46,7 @@ from ..errors import (
     ToolError,
     ToolNotStarted,
     ToolOutcomeUnknown,
+    ToolSuspended,
     ToolTimeout,
 )
 from ..limits import checked_bound
@@ -459,7 +460,9 @@ async def run_once(
                 raise refused from None
             raise
         failure = _after_begin(error)
-        if isinstance(failure, ToolError) and not isinstance(failure, (ToolOutcomeUnknown, ToolTimeout)):
+        if isinstance(failure, (ToolSuspended, ToolNotStarted)):
+            await claim.release()
+        elif isinstance(failure, ToolError) and not isinstance(failure, (ToolOutcomeUnknown, ToolTimeout)):
             await claim.fail(failure)
         else:
             await claim.abandon()
@@ -471,7 +474,7 @@ async def run_once(
 
 def _after_begin(error: BaseException) -> BaseException:
     """Returns the meaning of an error that came after the call had begun, too late to claim that it has not."""
-    if isinstance(error, ToolNotStarted):
+    if isinstance(error, ToolNotStarted) and not error.by_tool:
         return ToolOutcomeUnknown(f"the executor raised {type(error).__name__} after the call had begun")
     return error
 

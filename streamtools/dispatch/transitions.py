@@ -33,6 +33,7 @@ from ..errors import (
     LocalProtocolError,
     ToolError,
     ToolFailed,
+    ToolNotStarted,
 )
 from ..event_loop import ring
 from ..events import (
@@ -348,6 +349,8 @@ class Transitions:
     def _observe(self, call: Call, ending: Ending) -> None:
         """Makes the call's one observation."""
         error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
+        if isinstance(error, ToolNotStarted):
+            error.by_tool = None
         if error is not None and ending.content is None:
             hint = endings.try_again(error, call.call.name, self.host.counts, self.limits)
             content = error_content(error, self.limits.max_result_bytes) + hint
@@ -486,7 +489,13 @@ class Calls:
     # -- the text of a call --
 
     def _stream_started(self, event: StreamStart) -> None:
-        self._key_prefix = key_prefix(self._host.run_id, self._host.number, event.response_id)
+        self._key_prefix = self._prefix(event.response_id)
+
+    def _prefix(self, response_id: str | None) -> str:
+        """Returns the beginning of the keys of this response's calls."""
+        if self._options.identity is not None:  # it stands for one response alone
+            return key_prefix(self._options.identity, 0, None)
+        return key_prefix(self._host.run_id, self._host.number, response_id)
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
@@ -494,7 +503,7 @@ class Calls:
             key = self._options.resumed.get(event.call_id)
             if key is None:
                 if self._key_prefix is None:  # nobody has passed a start on
-                    self._key_prefix = key_prefix(self._host.run_id, self._host.number, None)
+                    self._key_prefix = self._prefix(None)
                 key = self._key_prefix + event.call_id
             announced = self._transitions.calls[event.call_id] = Call(call, key)
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):

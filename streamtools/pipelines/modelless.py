@@ -88,6 +88,7 @@ def run_calls(
     tools: AnyTools | Toolset,
     *,
     store: IdempotencyStore | None = None,
+    identity: str | None = None,
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
     **options: Unpack[StepKeywords],
@@ -109,8 +110,10 @@ def run_calls(
             be made up; a `ToolCall` of a `Turn`; or a dict as a provider, LangChain or Strands has it. A `ToolCall`
             that was cut or is invalid ends as it did, and is not run.
         tools: the tools that they may call, or functions to make tools from.
-        store: remembers ``once`` calls and approved ones, by the run's id, its step, and theirs; see `pipeline`. It
-            keeps values as JSON.
+        store: remembers ``once`` calls and approved ones, by `identity` and their ids, or by those of the trajectory;
+            see `pipeline`. It keeps values as JSON.
+        identity: names the answer that the calls stand in, the same whenever they are run again and for no other
+            answer: ``f"{thread}/{message_id}"``. By default the run's id and its step stand for it.
         observers: see `pipeline`.
         trajectory: the run that they are a step of. Only with one do calls count as repeated, for
             ``Limits(max_repeated_calls=...)``.
@@ -119,17 +122,29 @@ def run_calls(
             calls that are resumed have to be JSON.
 
     Raises:
-        TypeError: something is no call, or there is no such option.
+        TypeError: something is no call, or there is no such option; or there is a store, and neither an identity nor a
+            trajectory by which it would know the calls again.
         ValueError: two calls have one id, or the provider runs a call itself.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
+    if store is not None and identity is None and trajectory is None:
+        raise TypeError(
+            "run_calls: a store knows no call again without a stable identity; write run_calls(..., store=store, "
+            'identity="thread-1/message-7"), or trajectory=Trajectory(run_id="order-7")'
+        )
+    if identity is not None and (not isinstance(identity, str) or not identity):
+        raise TypeError(f"identity is a text that is not empty, not {type(identity).__name__}")
     step, given = _ModellessStep(tools, options, trajectory), as_given(calls)
     if len(given) > step.limits.max_tool_calls:
         step.limits = replace(step.limits, max_tool_calls=len(given))
     return step.pipeline(
         CallsDecoder(given, step.toolset, step.stages, step.limits),
         step.dispatch(
-            approver=options.get("approve"), store=store, any_value=True, counts_repeated=trajectory is not None
+            approver=options.get("approve"),
+            store=store,
+            identity=identity,
+            any_value=True,
+            counts_repeated=trajectory is not None,
         ),
         Trajectory.of(trajectory, observers),
     )

@@ -33,6 +33,7 @@ from streamtools import (
     ToolError,
     Trajectory,
     pipeline,
+    run_calls,
     tool,
 )
 from streamtools.content import Media, Opaque, ToolResult
@@ -47,6 +48,7 @@ from streamtools.errors import (
     ToolFailed,
     ToolNotStarted,
     ToolOutcomeUnknown,
+    ToolSuspended,
     ToolTimeout,
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
@@ -504,20 +506,47 @@ async def test_only_what_an_executor_has_not_begun_runs_the_next_time(
         assert (second.only.outcome, second.only.recorded) == (then, then != "unknown")
 
 
-@pytest.mark.parametrize(
-    "word", [ToolNotStarted("no worker for the other call"), ToolTimeout(3)], ids=["start", "time"]
-)
+async def _other_call_refused() -> Exception:
+    """The end of a call that a tool has made itself."""
+
+    @tool
+    def other() -> None:
+        """Do something."""
+        raise ToolNotStarted("no worker for the other call")
+
+    error = (await run_calls([("x", "other", {})], [other])).observations[0].error
+    assert isinstance(error, ToolNotStarted)
+    return error
+
+
 @pytest.mark.parametrize("place", ["here", "in an executor"])
-async def test_that_its_own_call_has_not_run_is_not_for_a_tool_to_say(
-    store: IdempotencyStore, effects: Effects, word: Exception, place: str
+async def test_a_tool_that_says_that_it_has_had_no_effect_runs_when_the_call_is_made_again(
+    store: IdempotencyStore, effects: Effects, place: str
 ) -> None:
-    """It passes on what was said of a call that it has made itself."""
-    pay = effects.tool(word)
+    words = [ToolNotStarted("the bank is closed"), ToolSuspended("a person has to look at it")]
+    for word, outcome in zip(words, ["failed", "suspended"], strict=True):
+        pay = effects.tool(word)
+        async with LocalExecutor([pay]) as executor:
+            options = {"executor": executor} if place != "here" else {}
+            first = await run(said("pay", outcome), pay, store, **options)
+        paid = await run(said("pay", outcome), effects.tool(), store)
+        assert (first.only.outcome, first.only.attempts, first.only.error) == (outcome, 1, word)
+        assert first.only.model_content == f"Error: {word}"
+        assert (paid.only.outcome, paid.only.recorded, paid.only.attempts) == ("ok", False, 1)
+
+
+@pytest.mark.parametrize("word", ["start", "time"])
+@pytest.mark.parametrize("place", ["here", "in an executor"])
+async def test_how_another_call_ended_says_nothing_of_the_tools_own(
+    store: IdempotencyStore, effects: Effects, word: str, place: str
+) -> None:
+    error = await _other_call_refused() if word == "start" else ToolTimeout(3)
+    pay = effects.tool(error)
     async with LocalExecutor([pay]) as executor:
         options = {"executor": executor} if place != "here" else {}
         both = [await run(said("pay"), pay, store, **options) for _ in range(2)]
     assert [seen.only.outcome for seen in both] == ["failed", "failed"]
-    assert both[0].only.model_content == both[1].only.model_content == f"Error: {word}"
+    assert both[0].only.model_content == both[1].only.model_content == f"Error: {error}"
     assert (both[1].only.recorded, len(effects)) == (True, 1)
 
 

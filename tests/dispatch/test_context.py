@@ -86,7 +86,7 @@ async def test_resumed_calls_are_given_the_context_of_the_new_run() -> None:
         return f"paid by {ctx.context.user}"
 
     store = MemoryStore()
-    first = run_calls([("a", "pay", {})], [pay], store=store, context=Deps("Ada"))
+    first = run_calls([("a", "pay", {})], [pay], store=store, identity="r", context=Deps("Ada"))
     await first
     assert first.suspended is not None
     assert "Ada" not in first.suspended.to_text(b"a secret of enough bytes")

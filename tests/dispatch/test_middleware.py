@@ -356,7 +356,7 @@ async def test_a_call_that_was_approved_keeps_its_arguments() -> None:
     calls = [("c1", "pay", {"amount": 1})]
     seen = await one(calls, [pay], middleware=more, approve=lambda _: True)
     assert (seen.outcome, type(seen.exception), ran) == ("failed", LocalProtocolError, [])
-    run = run_calls(calls, [pay], store=(store := MemoryStore()))
+    run = run_calls(calls, [pay], store=(store := MemoryStore()), identity="r")
     await run
     assert run.suspended is not None
     async with resume(

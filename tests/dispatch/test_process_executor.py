@@ -148,10 +148,11 @@ async def test_a_thread_that_a_tool_has_left_behind_is_not_heard_in_the_next_cal
             await executor.run(call("worker_id"), begin, nobody)
 
 
-async def test_that_a_call_has_not_run_is_not_for_its_tool_to_say() -> None:
+async def test_a_tool_in_a_worker_may_say_that_it_has_had_no_effect() -> None:
     async with ProcessExecutor([executor_tools.pretend]) as executor:
-        with pytest.raises(ToolFailed, match="not run"):
+        with pytest.raises(ToolNotStarted, match="not run") as raised:
             await executor.run(call("pretend"), begin, nobody)
+    assert raised.value.by_tool
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

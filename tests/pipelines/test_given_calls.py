@@ -192,6 +192,29 @@ async def test_a_store_keeps_a_value_that_is_no_json_as_the_text_that_stands_for
     assert second.model_content == first.model_content
 
 
+async def test_a_store_knows_calls_again_by_their_identity_whatever_run_they_are_made_in() -> None:
+    paid: list[str] = []
+
+    @tool
+    def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        paid.append(ctx.idempotency_key)
+        return "paid"
+
+    store, calls = MemoryStore(), [("a", "pay", {})]
+    seen = [
+        (await run_calls(calls, [pay], store=store, identity=identity, trajectory=trajectory)).observations[0]
+        for identity, trajectory in [("thread/1", None), ("thread/1", Trajectory(run_id="r")), ("thread/2", None)]
+    ]
+    assert [one.recorded for one in seen] == [False, True, False]
+    assert paid == [seen[0].idempotency_key, seen[2].idempotency_key] != [seen[2].idempotency_key] * 2
+    with pytest.raises(TypeError, match="knows no call again without a stable identity; write run_calls"):
+        run_calls(calls, [pay], store=store)
+    for wrong in ("", 7):
+        with pytest.raises(TypeError, match="identity is a text"):
+            run_calls(calls, [pay], store=store, identity=wrong)  # type: ignore[arg-type]
+
+
 async def test_the_exception_that_a_tool_raised_is_a_property_away() -> None:
     raised = KeyError("x")
 
