@@ -254,6 +254,7 @@ WaitReason: TypeAlias = Literal[
     "exclusive",  # an `exclusive` tool runs alone
     "limit",  # `Limits.max_concurrency`, or the turns of other pipelines
     "thread",  # `Limits.max_threads`
+    "elsewhere",  # it runs already, in another turn or process, and its end will be this call's
 ]
 """The thing that a call waits for before its tool runs."""
 
@@ -283,6 +284,7 @@ WAITS: Mapping[WaitReason, WaitFacts] = {
     "exclusive": WaitFacts(words="exclusive tool", phrase="an exclusive tool"),
     "limit": WaitFacts(words="place", phrase="a free place"),
     "thread": WaitFacts(words="thread", phrase="a thread"),
+    "elsewhere": WaitFacts(words="its run elsewhere", phrase="its run elsewhere"),
 }
 """Every reason to wait."""
 

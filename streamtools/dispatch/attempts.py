@@ -46,7 +46,7 @@ from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .options import DispatchOptions
 from .pool import CallPool
-from .states import Call, Ending, Host, Input, begin_wait, late_warning, reports_of
+from .states import Call, Ending, Host, Input, begin_wait, end_wait, late_warning, reports_of
 
 if TYPE_CHECKING:
     from .store import CallClaim
@@ -264,7 +264,8 @@ class _Attempt:
 
         call, invocation = self.call, self.invocation
         try:
-            found = await claim.make(call_fingerprint(invocation.tool, invocation.arguments))
+            fingerprint = call_fingerprint(invocation.tool, invocation.arguments)
+            found = await claim.make(fingerprint, self._seconds(), self._meets)
             if found is not None:
                 self.refused = self.attempts.recorded(call, found)
                 raise BeginRefused("not run: the call has run before")
@@ -277,6 +278,11 @@ class _Attempt:
             await claim.release()
             raise
         call.claim = claim
+
+    def _meets(self) -> None:
+        """Notes that the call waits for its run elsewhere."""
+        end_wait(self.call)
+        begin_wait(self.call, "elsewhere")
 
     def _enter_managers(self) -> None:
         managers = self.attempts.host.around_tool(self.call.call.call_id)

@@ -244,6 +244,7 @@ class ValueEndings:
             value = recorded_value(self.tool.name, found)
         except ToolError as error:
             ending = failure(error)
+            ending.again = False
             ending.recorded = not isinstance(error, (ToolNotStarted, ToolOutcomeUnknown))
             return ending
         if isinstance(value, AsRead):

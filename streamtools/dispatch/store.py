@@ -28,6 +28,8 @@ import json
 import math
 import os
 import time
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -35,6 +37,7 @@ from pathlib import Path
 from platform import node as gethostname
 from typing import Any, Literal, Protocol, TypeAlias
 
+import anyio
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from pydantic_core import from_json, to_json
 
@@ -49,13 +52,16 @@ from ..errors import (
     ToolSuspended,
     ToolTimeout,
 )
+from ..event_loop import ring, spawn
 from ..limits import checked_bound
 from .executor import Emit, Executor, Invocation
 from .results import decode_error, decode_result, encode_error, encode_result
+from .timers import Timer, Timers
 
 __all__ = [
-    "CallClaim", "CallValue", "Claim", "Claimed", "EndUnknown", "IdempotencyStore", "MemoryStore", "Recorded",
-    "StillRunning", "StoreFailed", "call_fingerprint", "run_once",
+    "CallClaim", "CallValue", "Claim", "Claimed", "EndUnknown", "IdempotencyStore", "LeasingStore", "MemoryStore",
+    "Recorded", "StillRunning", "StoreFailed", "UnsavedEnd", "UnsavedEnds", "call_fingerprint", "lease_of", "run_once",
+    "unsaved_ends",
 ]  # fmt: skip
 
 
@@ -133,6 +139,28 @@ class IdempotencyStore(Protocol):
         ...
 
 
+class LeasingStore(IdempotencyStore, Protocol):
+    """An `IdempotencyStore` whose claims are alive for a time, and that notices when one ends.
+
+    Each of these is optional: without `changed`, who waits for a call that runs elsewhere asks `claim` again and again;
+    without `renew`, the store keeps its claims alive by itself.
+    """
+
+    @property
+    def lease(self) -> float:
+        """For how many seconds a claim is alive unless it is renewed."""
+        ...
+
+    async def renew(self, key: str, /) -> None:
+        """Renews the lease of a claim that was made by this store and goes on. Any other is left as it is."""
+        ...
+
+    async def changed(self, key: str, seconds: float, /) -> None:
+        """Returns when the claim of this key may have ended: at once if it has, and after so many seconds at the
+        latest. It may return early."""
+        ...
+
+
 def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
     """Returns a hash of the tool's name and the arguments as plain JSON; the order of keys does not matter.
 
@@ -183,18 +211,29 @@ class MemoryStore:
             raise not_claimed(key)
         entry.completed = True
         entry.result = result if len(result) <= self._max_result_bytes else None
+        entry.ends()
 
     async def release(self, key: str, /) -> None:
         """See `IdempotencyStore`."""
         entry = self._entries.get(key)
         if entry is not None and not entry.completed:
             del self._entries[key]
+            entry.ends()
 
     async def abandon(self, key: str, /) -> None:
         """See `IdempotencyStore`."""
         entry = self._entries.get(key)
         if entry is not None:
             entry.runs = False
+            entry.ends()
+
+    async def changed(self, key: str, seconds: float, /) -> None:
+        """See `LeasingStore`."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.runs and not entry.completed:
+            entry.ended = entry.ended or anyio.Event()
+            with anyio.move_on_after(seconds):
+                await entry.ended.wait()
 
     def _forget_one(self) -> None:
         oldest = next((key for key, entry in self._entries.items() if entry.completed), None)
@@ -210,6 +249,11 @@ class _Entry:
     runs: bool = True
     completed: bool = False
     result: bytes | None = None
+    ended: anyio.Event | None = None  # made when somebody waits for the claim's end
+
+    def ends(self) -> None:
+        if self.ended is not None:
+            ring(self.ended)
 
 
 # -- the process that has made a claim ---------------------------------------------------------------------------------
@@ -337,27 +381,42 @@ class CallClaim:
     _tool: str
     _failed: StoreFailed
     """Is called with the store's failures after the claim."""
+    _fingerprint: str = ""
+    _timers: set[Timer] = field(default_factory=set)
+    """The timer of the lease's next renewal."""
 
-    async def make(self, fingerprint: str) -> Recorded | None:
-        """Claims the key for the call; returns the record of its end if it has run before.
+    async def make(
+        self, fingerprint: str, patience: float = math.inf, meets: Callable[[], object] = lambda: None
+    ) -> Recorded | None:
+        """Claims the key for the call; returns the record of its end if it has run before. While it runs elsewhere,
+        waits for that record.
+
+        Args:
+            fingerprint: the call's.
+            patience: for how many seconds to wait; a claim that is no longer alive ends the wait, too.
+            meets: is called if there is one to wait for.
 
         Raises:
             ToolNotStarted: the key is another call's, or the store refused or failed.
-            CallStillRunning: the call runs elsewhere.
+            CallStillRunning: the call still runs elsewhere.
             ToolOutcomeUnknown: the call was begun before, and its end is not known.
         """
-        try:
-            claim = await self._store.claim(self._key, fingerprint)
-        except ToolNotStarted:
-            raise
-        except Exception as error:  # a store of the user's, a full disk, a locked file
-            ours = isinstance(error, LocalProtocolError)  # such as a store that is closed
-            why = str(error) if ours else type(error).__name__
-            raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
+        self._fingerprint = fingerprint
+        until, pause_s = None, _FIRST_PAUSE_S
+        while True:
+            claim = await self._claimed()
+            if not isinstance(claim, StillRunning):
+                break
+            now = anyio.current_time()
+            if until is None:
+                until = now + patience
+                meets()
+            if now >= until:
+                raise CallStillRunning(f"not run again: the call runs already (process {claim.pid} on {claim.host})")
+            await self._changed(min(until - now, pause_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if isinstance(claim, Recorded):
             return claim
-        if isinstance(claim, StillRunning):
-            raise CallStillRunning(f"not run again: the call runs already (process {claim.pid} on {claim.host})")
         if not isinstance(claim, Claimed):
             raise ToolOutcomeUnknown("not run again: the call was begun before, and how that ended is not known")
         try:
@@ -365,17 +424,67 @@ class CallClaim:
         except BaseException:  # cancelled while the claim was being made: nothing has run, and nothing will
             await self.release()
             raise
+        self._renew_later()
         return None
 
+    async def _claimed(self) -> Claim:
+        try:
+            if (
+                record := await unsaved_ends(self._store).record(self._store, self._key, self._fingerprint)
+            ) is not None:
+                return record
+            return await self._store.claim(self._key, self._fingerprint)
+        except ToolNotStarted:
+            raise
+        except Exception as error:  # a store of the user's, a full disk, a locked file
+            ours = isinstance(error, LocalProtocolError)  # such as a store that is closed
+            why = str(error) if ours else type(error).__name__
+            raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
+
+    async def _changed(self, seconds: float) -> None:
+        """Waits until the claim of somebody else may have ended."""
+        changed = getattr(self._store, "changed", None)
+        if changed is None:
+            await anyio.sleep(seconds)
+            return
+        try:
+            await changed(self._key, seconds)
+        except Exception:  # the next claim shows what is wrong with the store
+            await anyio.sleep(seconds)
+
+    def _renew_later(self) -> None:
+        if hasattr(self._store, "renew"):
+            due = anyio.current_time() + lease_of(self._store) / 3
+            Timers.current().at(due, self._renew, self._timers)
+
+    def _renew(self) -> None:
+        self._renew_later()
+        spawn(_renewed, self)
+
+    async def renew(self) -> None:
+        """Renews the lease, unless the claim has ended."""
+        if self._timers:
+            try:
+                await self._store.renew(self._key)  # type: ignore[attr-defined]
+            except Exception:  # there is time for another try
+                return
+
+    def _end(self) -> None:
+        for timer in list(self._timers):
+            timer.stop()
+
     async def release(self) -> None:
-        """Gives the claim back, since the call did not begin."""
+        """Gives the claim back, since the call has had no effect."""
+        self._end()
         try:
             await self._store.release(self._key)
         except Exception as error:  # a store of the user's, a full disk
+            self._unsaved(None)
             self._failed("release", error)
 
     async def abandon(self) -> None:
         """Notes that nobody runs the call any more, and that its end is not known."""
+        self._end()
         try:
             await self._store.abandon(self._key)
         except Exception as error:
@@ -401,12 +510,122 @@ class CallClaim:
         return await self._keep(data) or unsaid
 
     async def _keep(self, data: bytes) -> Exception | None:
+        self._end()
         try:
             await self._store.complete(self._key, data)
         except Exception as error:  # a store of the user's, a full disk
+            self._unsaved(data)
             self._failed("complete", error)
             return error
         return None
+
+    def _unsaved(self, result: bytes | None) -> None:
+        until = time.monotonic() + lease_of(self._store)
+        unsaved_ends(self._store).add(self._key, UnsavedEnd(self._fingerprint, result, until))
+        spawn(_repeated, self._store)
+
+
+async def _renewed(claim: CallClaim) -> None:
+    await claim.renew()
+
+
+# -- known ends that a store would not take ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedEnd:
+    """The end of a call that is claimed in a store, which failed when it was given the end."""
+
+    fingerprint: str
+    result: bytes | None = field(repr=False)
+    """The result; None if the claim is to be released."""
+    until: float
+    """When to give up, on ``time.monotonic``."""
+
+
+class UnsavedEnds:
+    """The known ends of one store's calls that it would not take: answered from here, and repeated until their leases
+    are over."""
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
+        self._bytes = 0
+        self._repeats = False
+
+    def add(self, key: str, end: UnsavedEnd) -> None:
+        """Keeps an end, and forgets the oldest ones beyond the bounds."""
+        self._drop(key)
+        self._ends[key] = end
+        self._bytes += len(end.result or b"")
+        while len(self._ends) > _MOST_UNSAVED or self._bytes > _MOST_UNSAVED_BYTES:
+            self._drop(next(iter(self._ends)))
+
+    def _drop(self, key: str) -> None:
+        if (end := self._ends.pop(key, None)) is not None:
+            self._bytes -= len(end.result or b"")
+
+    async def record(self, store: IdempotencyStore, key: str, fingerprint: str) -> Recorded | None:
+        """Returns the record of a call whose end is known here alone. A claim that was to be released is released."""
+        end = self._ends.get(key)
+        if end is None:
+            return None
+        checked_fingerprint(key, fingerprint, end.fingerprint)
+        if end.result is not None:
+            return Recorded(end.result)
+        await store.release(key)
+        self._drop(key)
+        return None
+
+    async def repeat(self, store: IdempotencyStore) -> None:
+        """Gives the store the ends again and again, until it has taken them or the time is over."""
+        if self._repeats:
+            return
+        self._repeats, pause_s = True, _FIRST_PAUSE_S
+        try:
+            while self._ends:
+                await anyio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                for key, end in list(self._ends.items()):
+                    if time.monotonic() >= end.until or await _is_taken(store, key, end):
+                        self._drop(key)
+        finally:
+            self._repeats = False
+
+
+async def _is_taken(store: IdempotencyStore, key: str, end: UnsavedEnd) -> bool:
+    try:
+        await (store.release(key) if end.result is None else store.complete(key, end.result))
+    except LocalProtocolError:  # it is on record: the answer was lost, or a person has settled it
+        return True
+    except Exception:
+        return False
+    return True
+
+
+async def _repeated(store: IdempotencyStore) -> None:
+    await unsaved_ends(store).repeat(store)
+
+
+def unsaved_ends(store: IdempotencyStore) -> UnsavedEnds:
+    """Returns the ends that a store has not taken in this process."""
+    try:
+        return _unsaved.setdefault(store, UnsavedEnds())
+    except TypeError:  # it cannot be referred to weakly, or is no key
+        return UnsavedEnds()
+
+
+def lease_of(store: IdempotencyStore) -> float:
+    """Returns for how many seconds a claim of this store is alive."""
+    return float(getattr(store, "lease", _LEASE_S))
+
+
+_unsaved: weakref.WeakKeyDictionary[IdempotencyStore, UnsavedEnds] = weakref.WeakKeyDictionary()
+_MOST_UNSAVED = 1_000
+_MOST_UNSAVED_BYTES = 16 << 20
+_LEASE_S = 30.0
+"""Of a store that has no lease of its own."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.25
 
 
 async def run_once(

@@ -155,6 +155,11 @@ class ThreadedStore(ABC):
 
     # -- for callers --
 
+    @property
+    def lease(self) -> float:
+        """For how many seconds a claim is alive unless it is renewed; the store renews its claims by itself."""
+        return self._lease
+
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """See `IdempotencyStore`."""
         checked_key(key)

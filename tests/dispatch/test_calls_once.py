@@ -39,7 +39,15 @@ from streamtools import (
 from streamtools.content import Media, Opaque, ToolResult
 from streamtools.dispatch import CallPool
 from streamtools.dispatch.executor import Begin, Emit
-from streamtools.dispatch.executors import IdempotencyStore, Invocation, LocalExecutor, MemoryStore, call_fingerprint
+from streamtools.dispatch.executors import (
+    Claimed,
+    IdempotencyStore,
+    Invocation,
+    LocalExecutor,
+    MemoryStore,
+    Recorded,
+    call_fingerprint,
+)
 from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.dispatch.results import encode_result
 from streamtools.errors import (
@@ -310,6 +318,15 @@ async def test_all_attempts_at_a_call_are_one_claim() -> None:
     assert store.told == ["claim", "complete"]
 
 
+async def test_a_failure_on_record_is_not_tried_again(store: IdempotencyStore, effects: Effects) -> None:
+    pay = effects.tool(KeyError("x"), effect="idempotent", needs_approval=True, retries=2, retry_delay_s=0.001)
+    both = [await run(said("pay"), pay, store, approve=lambda _: True) for _ in range(2)]
+    assert [(seen.only.outcome, seen.only.recorded, len(seen.only.failed_attempts)) for seen in both] == [
+        ("failed", False, 2),
+        ("failed", True, 0),
+    ]
+
+
 async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: IdempotencyStore) -> None:
     ran, begun, may_end = [], anyio.Event(), anyio.Event()
 
@@ -323,19 +340,52 @@ async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: I
 
     seen: list[Seen] = []
 
-    async def first() -> None:
+    async def turn() -> None:
         seen.append(await run(said("pay"), pay, store))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(first)
+        group.start_soon(turn)
         with anyio.fail_after(WAIT_S):
             await begun.wait()
-        other = await run(said("pay"), pay, store)
-        may_end.set()
-    assert (other.only.outcome, seen[0].only.outcome, ran) == ("unknown", "ok", ["pay"])
+            group.start_soon(turn)
+            await anyio.wait_all_tasks_blocked()
+            may_end.set()
+    assert ran == ["pay"]
+    assert sorted((one.only.outcome, one.only.value, one.only.recorded, one.only.attempts) for one in seen) == [
+        ("ok", "paid", False, 1),
+        ("ok", "paid", True, 0),
+    ]
+    (waits,) = [one.only.waits for one in seen if one.only.recorded]
+    assert [wait.reason for wait in waits] == ["turn_end", "elsewhere"]
+
+
+async def test_a_call_waits_for_its_run_elsewhere_no_longer_than_it_may_take_itself(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    pay = effects.tool(timeout=0.02)
+    assert isinstance(await store.claim(key_of("a"), call_fingerprint("pay", {})), Claimed)
+    other = await run(said("pay"), pay, store)
+    assert (other.only.outcome, other.only.attempts, other.only.recorded, effects) == ("unknown", 0, False, [])
     assert isinstance(other.only.error, CallStillRunning)
-    assert (other.only.attempts, other.only.recorded) == (0, False)
     assert f"the call runs already (process {os.getpid()} on " in other.only.model_content
+    await store.release(key_of("a"))
+    assert (await run(said("pay"), pay, store)).only.outcome == "ok"
+
+
+async def test_a_call_that_waits_runs_itself_once_the_other_turns_out_not_to_have_begun(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    assert isinstance(await store.claim(key_of("a"), call_fingerprint("pay", {})), Claimed)
+    seen: list[Seen] = []
+
+    async def turn() -> None:
+        seen.append(await run(said("pay"), effects.tool(), store))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(turn)
+        await anyio.wait_all_tasks_blocked()
+        await store.release(key_of("a"))
+    assert (seen[0].only.outcome, seen[0].only.recorded, len(effects)) == ("ok", False, 1)
 
 
 async def test_calls_that_start_by_hand_or_early_are_kept_too(store: IdempotencyStore, effects: Effects) -> None:
@@ -635,7 +685,14 @@ async def test_a_result_that_the_store_cannot_keep_is_told_and_not_lost(effects:
     (warning,) = [event for event in seen.events if isinstance(event, StreamWarning)]
     assert warning.detail == "pay, call a: the store could not keep its result (OSError); the call stays claimed"
     again = await run(said("pay"), effects.tool(ends), store)
-    assert (again.only.outcome, len(effects)) == ("unknown", 1)
+    assert (again.only.outcome, again.only.recorded, len(effects)) == (seen.only.outcome, True, 1)
+    store.failing = ""
+    for _ in range(1000):  # until the store has been asked again
+        if isinstance(await store.claim(key_of("a"), call_fingerprint("pay", {})), Recorded):
+            break
+        await anyio.sleep(0.01)
+    else:
+        pytest.fail("the end was not repeated")
 
 
 async def test_a_full_store_lets_nothing_run_and_says_so(make_store: Make, effects: Effects) -> None:
