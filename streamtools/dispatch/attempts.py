@@ -41,7 +41,7 @@ from ..tools import Tool, Toolset
 from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
 from .approval import Deny, Resolution, denied
-from .endings import ValueEndings, as_read, cancelled, failure
+from .endings import ValueEndings, as_read, cancelled, failure, no_key
 from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .options import DispatchOptions
@@ -95,6 +95,8 @@ class Attempts:
 
     async def _attempts(self, call: Call) -> None:
         tool, _ = call.ready
+        if tool.operation is not None and not self._find_operation(call, tool):
+            return
         begun: Ending | None = None  # the ending of the latest attempt that has begun
         tries = 0
         while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
@@ -118,6 +120,21 @@ class Attempts:
             with self._scope(call):
                 await anyio.sleep(delay_s)
 
+    def _find_operation(self, call: Call, tool: Tool[..., Any]) -> bool:
+        """Gives the call the key of its operation; returns False if its tool's own function fails."""
+        from .operations import operation_key
+
+        host = self.host
+        scope_id = {"run": self.options.identity or host.run_id, "conversation": host.conversation_id or ""}
+        own = call.key if call.operation is None else call.operation[0]
+        try:
+            key, done = operation_key(tool, call.ready[1].by_name, scope_id.get(tool.scope, ""))
+        except Exception as error:
+            call.ending = no_key(tool.name, error, "operation")
+            return False
+        call.key, call.operation = key, (own, done)
+        return True
+
     def _scope(self, call: Call) -> CancelScope:
         """Returns a scope for work on a call: the call's own, unless its middleware has that."""
         scope = self.new_scope()
@@ -132,7 +149,12 @@ class Attempts:
 
     def recorded(self, call: Call, found: Any) -> Ending:
         """Returns the ending that the store has on record."""
-        return self._values(call).recorded(found)
+        ending = self._values(call).recorded(found)
+        if call.operation is None or not ending.recorded:
+            return ending
+        from .operations import repeated, was_made_by
+
+        return ending if was_made_by(found.result, call.operation[0]) else repeated(ending)
 
     def _values(self, call: Call) -> ValueEndings:
         return ValueEndings(call, call.ready[0], self.limits, self.options.any_value)
@@ -241,9 +263,11 @@ class _Attempt:
         self._check()
         store = attempts.options.store
         if store is not None and call.claim is None and (self.tool.effect == "once" or call.gated):
+            from .operations import with_call
             from .store import CallClaim  # most calls are in no store
 
-            await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call)))
+            noted = None if call.operation is None else partial(with_call, call.operation[0])
+            await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call), noted))
         self.begun = True
         call.attempts += 1
         call.started_at = call.started_at or time.monotonic()
@@ -264,7 +288,7 @@ class _Attempt:
 
         call, invocation = self.call, self.invocation
         try:
-            fingerprint = call_fingerprint(invocation.tool, invocation.arguments)
+            _, fingerprint = call.operation or (None, call_fingerprint(invocation.tool, invocation.arguments))
             found = await claim.make(fingerprint, self._seconds(), self._meets)
             if found is not None:
                 self.refused = self.attempts.recorded(call, found)

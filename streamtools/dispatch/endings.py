@@ -38,17 +38,18 @@ from ..errors import (
 )
 from ..events import StreamEnd
 from ..limits import Limits
-from ..parts import ToolCall
+from ..parts import OUTCOMES, ToolCall
 from ..tools import TakesLong, Tool
 from .results import AsRead, any_content, bounded, checked_content, is_small, no_content, value_content
 from .states import Call, Ending, RunCounts
 
 __all__ = [
-    "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key", "skipped",
-    "try_again", "undecided", "unknown_tool", "unstarted",
+    "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key", "not_again",
+    "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
 ]  # fmt: skip
 
 
+_NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
@@ -101,9 +102,9 @@ def left_over(call: Call) -> Ending:
     return Ending("truncated", CallTruncated("the stream was left before the call's end"))
 
 
-def no_key(tool: str, error: Exception) -> Ending:
-    """Returns the ending of a call without a usable conflict key, since it might conflict with another call."""
-    failed = ToolFailed(f"not run: the conflict_key of {tool} raised {type(error).__name__}")
+def no_key(tool: str, error: Exception, option: str = "conflict_key") -> Ending:
+    """Returns the ending of a call without a usable key: it might conflict with another call, or repeat it."""
+    failed = ToolFailed(f"not run: the {option} of {tool} raised {type(error).__name__}")
     failed.__cause__ = error
     return Ending("failed", failed)
 
@@ -126,6 +127,14 @@ def wrong_caller(tool: Tool, call: ToolCall) -> Ending | None:
     names = {"direct": "the model itself", "code": "the model's code"}
     only = " or ".join(names[one] for one in allowed)
     return Ending("denied", CallDenied(f"not run: {tool.name} is for calls by {only}, not by {names[call.caller]}"))
+
+
+def not_again(call: Call, ending: Ending) -> str:
+    """Returns the hint to add to the words of a call whose effect must not happen twice, and may have happened."""
+    may_have_begun = call.attempts or ending.outcome == "unknown"
+    if call.tool is None or call.tool.effect != "once" or not may_have_begun:
+        return ""
+    return _NOT_AGAIN if OUTCOMES[ending.outcome].may_have_had_effect else ""
 
 
 def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:

@@ -15,7 +15,11 @@ from .executor import Executor
 if TYPE_CHECKING:
     from .store import IdempotencyStore
 
-__all__ = ["LEAVES_CALLS", "DispatchOptions", "StartPolicy", "middleware_of", "check_context", "executors_of"]
+__all__ = [
+    "LEAVES_CALLS", "DispatchOptions", "StartPolicy", "check_context", "check_operations", "executors_of",
+    "middleware_of",
+]  # fmt: skip
+
 
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
@@ -94,6 +98,26 @@ def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor
             raise ValueError(
                 f"context: the {type(executor).__name__} cannot carry it to the tool {name!r}; let that tool run here "
                 "(executor= takes a mapping of names), or pass it what it needs in its arguments"
+            )
+
+
+def check_operations(tools: Toolset, store: object, conversation_id: str | None) -> None:
+    """Refuses tools whose operations nothing would know again.
+
+    Raises:
+        TypeError: there is no store, or an operation is per conversation and there is none.
+    """
+    for tool in tools.values():
+        if tool is None or tool.operation is None:
+            continue
+        if store is None:
+            raise TypeError(
+                f"operation= of {tool.name} needs a store that knows what has been done: store=SqliteStore(path)"
+            )
+        if tool.scope == "conversation" and conversation_id is None:
+            raise TypeError(
+                f"operation= of {tool.name} is per conversation; name it: "
+                'trajectory=Trajectory(conversation_id="...", run_id="...")'
             )
 
 

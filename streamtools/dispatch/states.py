@@ -209,6 +209,11 @@ class Host(Protocol):
     """The run's counts of its calls."""
 
     @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the run belongs to."""
+        ...
+
+    @property
     def behind(self) -> int:
         """The number of events that the slowest of the consumers that the stream waits for has still to take."""
         ...
@@ -245,7 +250,7 @@ class Call:
     """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
     call: ToolCall
-    key: str  # its idempotency key
+    key: str  # its idempotency key: its own, or once it is to run that of its operation
     state: State = "announced"
     tool: Tool | None = None
     bound: Bound | None = None
@@ -255,6 +260,7 @@ class Call:
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
+    operation: tuple[str, str] | None = None  # its own key, and a hash of what it asks for
     claim: CallClaim | None = None  # in the store, once it has begun
     tasks: int = 0  # how many are alive: its own, or its approver's
     scope: CancelScope | None = None  # around the work that such a task does now

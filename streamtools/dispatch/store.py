@@ -30,7 +30,8 @@ import os
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -381,6 +382,8 @@ class CallClaim:
     _tool: str
     _failed: StoreFailed
     """Is called with the store's failures after the claim."""
+    _noted: Callable[[bytes], bytes] | None = None
+    """Adds to a record which call it is of, where the call is claimed under the key of its operation."""
     _fingerprint: str = ""
     _timers: set[Timer] = field(default_factory=set)
     """The timer of the lease's next renewal."""
@@ -393,8 +396,8 @@ class CallClaim:
 
         Args:
             fingerprint: the call's.
-            patience: for how many seconds to wait; a claim that is no longer alive ends the wait, too.
-            meets: is called if there is one to wait for.
+            patience: for how many seconds to wait for one run; a claim that is no longer alive ends the wait, too.
+            meets: is called if there is a run to wait for.
 
         Raises:
             ToolNotStarted: the key is another call's, or the store refused or failed.
@@ -402,14 +405,14 @@ class CallClaim:
             ToolOutcomeUnknown: the call was begun before, and its end is not known.
         """
         self._fingerprint = fingerprint
-        until, pause_s = None, _FIRST_PAUSE_S
+        since, until, pause_s = -math.inf, 0.0, _FIRST_PAUSE_S
         while True:
             claim = await self._claimed()
             if not isinstance(claim, StillRunning):
                 break
             now = anyio.current_time()
-            if until is None:
-                until = now + patience
+            if claim.claimed_at != since:  # another run than before, which has its own time
+                since, until, pause_s = claim.claimed_at, now + patience, _FIRST_PAUSE_S
                 meets()
             if now >= until:
                 raise CallStillRunning(f"not run again: the call runs already (process {claim.pid} on {claim.host})")
@@ -424,6 +427,7 @@ class CallClaim:
         except BaseException:  # cancelled while the claim was being made: nothing has run, and nothing will
             await self.release()
             raise
+        unsaved_ends(self._store).forget(self._key)
         self._renew_later()
         return None
 
@@ -511,6 +515,7 @@ class CallClaim:
 
     async def _keep(self, data: bytes) -> Exception | None:
         self._end()
+        data = data if self._noted is None else self._noted(data)
         try:
             await self._store.complete(self._key, data)
         except Exception as error:  # a store of the user's, a full disk
@@ -551,6 +556,7 @@ class UnsavedEnds:
         self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
         self._bytes = 0
         self._repeats = False
+        self._asked: set[str] = set()  # the keys of ends that the store is given at this moment
 
     def add(self, key: str, end: UnsavedEnd) -> None:
         """Keeps an end, and forgets the oldest ones beyond the bounds."""
@@ -564,17 +570,32 @@ class UnsavedEnds:
         if (end := self._ends.pop(key, None)) is not None:
             self._bytes -= len(end.result or b"")
 
+    def forget(self, key: str) -> None:
+        """Forgets the end of a key that was claimed anew: it was free, so the store had taken the end."""
+        self._drop(key)
+
     async def record(self, store: IdempotencyStore, key: str, fingerprint: str) -> Recorded | None:
         """Returns the record of a call whose end is known here alone. A claim that was to be released is released."""
-        end = self._ends.get(key)
-        if end is None:
-            return None
-        checked_fingerprint(key, fingerprint, end.fingerprint)
-        if end.result is not None:
-            return Recorded(end.result)
-        await store.release(key)
-        self._drop(key)
+        while (end := self._ends.get(key)) is not None:
+            checked_fingerprint(key, fingerprint, end.fingerprint)
+            if end.result is not None:
+                return Recorded(end.result)
+            # By one at a time: another release might meet the claim that is made next.
+            if key in self._asked:
+                await anyio.sleep(_FIRST_PAUSE_S)
+                continue
+            with self._asking(key):
+                await store.release(key)
+                self._drop(key)
         return None
+
+    @contextmanager
+    def _asking(self, key: str) -> Iterator[None]:
+        self._asked.add(key)
+        try:
+            yield
+        finally:
+            self._asked.discard(key)
 
     async def repeat(self, store: IdempotencyStore) -> None:
         """Gives the store the ends again and again, until it has taken them or the time is over."""
@@ -586,8 +607,11 @@ class UnsavedEnds:
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 for key, end in list(self._ends.items()):
-                    if time.monotonic() >= end.until or await _is_taken(store, key, end):
-                        self._drop(key)
+                    if self._ends.get(key) is not end or key in self._asked:
+                        continue
+                    with self._asking(key):
+                        if time.monotonic() >= end.until or await _is_taken(store, key, end):
+                            self._drop(key)
         finally:
             self._repeats = False
 

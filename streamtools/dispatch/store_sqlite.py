@@ -64,6 +64,7 @@ __all__ = ["SqliteStore", "StoreJob", "StoredCall", "ThreadedStore", "checked_se
 T = TypeVar("T")
 
 IDLE_S = 1.0  # until a thread with nothing to do ends
+_MOST_FAILED = 10_000  # claims whose ends could not be written; beyond that, their leases end
 GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
 
 
@@ -150,7 +151,10 @@ class ThreadedStore(ABC):
         """Held while a connection is in use. A fork waits for it."""
         self._jobs: SimpleQueue[StoreJob | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._open: dict[str, str] = {}  # keys and ids of this store's open claims: for its thread alone
+        # Keys and ids of this store's claims, for its thread alone: those that are open, and those whose end failed, so
+        # that repeating it cannot meet the claim of somebody else.
+        self._open: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
         self._renew_at = 0.0
 
     # -- for callers --
@@ -286,6 +290,7 @@ class ThreadedStore(ABC):
             if not self._open:
                 self._renew_at = time.monotonic() + self._lease / 3
             self._open[key] = claim_id
+            self._failed.pop(key, None)
         return claim
 
     def _taken_back(self, key: str, claim_id: str, job: StoreJob) -> None:
@@ -296,13 +301,27 @@ class ThreadedStore(ABC):
     # A claim that ends is not renewed any more, even if the store now fails.
 
     def _completed(self, key: str, result: bytes, job: StoreJob) -> None:
-        self._complete(key, self._open.pop(key, None), result, job)
+        with self._ended(key) as claim_id:
+            self._complete(key, claim_id, result, job)
 
     def _released(self, key: str, job: StoreJob) -> None:
-        self._release(key, self._open.pop(key, None), job)
+        with self._ended(key) as claim_id:
+            self._release(key, claim_id, job)
 
     def _abandoned(self, key: str, job: StoreJob) -> None:
-        self._renew({key: self._open.pop(key, None)}, None, job)
+        with self._ended(key) as claim_id:
+            self._renew({key: claim_id}, None, job)
+
+    @contextmanager
+    def _ended(self, key: str) -> Iterator[str | None]:
+        """Ends a claim of this store; yields its id, or None if another store has made it."""
+        claim_id = self._open.pop(key, None) or self._failed.pop(key, None)
+        try:
+            yield claim_id
+        except Exception:
+            if claim_id is not None and len(self._failed) < _MOST_FAILED:
+                self._failed[key] = claim_id
+            raise
 
     # -- for each kind of store to implement, called in its thread. A claim's id is None if another store has made it --
 

@@ -352,7 +352,8 @@ class Transitions:
         if isinstance(error, ToolNotStarted):
             error.by_tool = None
         if error is not None and ending.content is None:
-            hint = endings.try_again(error, call.call.name, self.host.counts, self.limits)
+            hint = endings.not_again(call, ending)
+            hint = hint or endings.try_again(error, call.call.name, self.host.counts, self.limits)
             content = error_content(error, self.limits.max_result_bytes) + hint
         if call.progress_dropped:
             text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"

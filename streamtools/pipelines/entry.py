@@ -9,7 +9,14 @@ from ..decode.body import as_items
 from ..decode.decoder import StreamDecoder
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
 from ..dispatch.executor import Executor
-from ..dispatch.options import OnToolError, check_context, executors_of, middleware_of
+from ..dispatch.options import (
+    LEAVES_CALLS,
+    OnToolError,
+    check_context,
+    check_operations,
+    executors_of,
+    middleware_of,
+)
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
 from ..sources import answer_of, open_source
@@ -160,6 +167,8 @@ def pipeline(
     if options.policy != "off":
         check_context(context, toolset, options.executors)
     run = Trajectory.of(trajectory, observers)
+    if options.policy not in LEAVES_CALLS:
+        check_operations(toolset, options.store, run.conversation_id)
     salt = run.new_salt()
     already = None
     if continues is not None:

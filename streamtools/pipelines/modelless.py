@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from ..dispatch import Approver, Decision, Deny, DispatchOptions
-from ..dispatch.options import check_context, executors_of, middleware_of
+from ..dispatch.options import check_context, check_operations, executors_of, middleware_of
 from ..dispatch.store import IdempotencyStore
 from ..dispatch.suspended import Suspended, SuspendedCall
 from ..errors import DecisionError
@@ -181,6 +181,7 @@ class _ModellessStep:
         self, decoder: CallsDecoder, dispatch: DispatchOptions, trajectory: Trajectory, **own: Any
     ) -> Pipeline:
         """Returns the pipeline around these calls."""
+        check_operations(self.toolset, dispatch.store, trajectory.conversation_id)
         return Pipeline(
             open_source(one_item(), self.limits),
             decoder,

@@ -115,6 +115,11 @@ class Step:
             self.emit(StepEnd(outcome))
 
     @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the run belongs to."""
+        return self._trajectory.conversation_id
+
+    @property
     def model(self) -> str | None:
         """The model of the response; None while it is unknown."""
         return self._builder.start.model if self._builder.start is not None else None

@@ -41,7 +41,7 @@ from .callables import (
 )
 from .checks import Check, Checked, Checks, Enforced
 from .context import ToolContext
-from .options import ConflictKey, RunKeywords, RunOptions, ToolOptions, check_options
+from .options import RunKeywords, RunOptions, ToolOptions, check_options
 from .results import NO_RESULTS, OutputSchema, Results, plain, results_of
 from .typed import TypedBinder, docstring_of
 
@@ -200,6 +200,7 @@ class Tool(RunOptions, Generic[P, R]):
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
+                ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -263,6 +264,7 @@ class Tool(RunOptions, Generic[P, R]):
             output_schema: see `tool`.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
+                ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -582,7 +584,8 @@ def _made(
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
-    _check_conflict_key(options.conflict_key, binder, preset["name"])
+    for option in ("conflict_key", "operation"):
+        _check_named(option, getattr(options, option), binder, preset["name"])
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
     _check_examples(options, binder, preset["name"])
     group = {"namespace": _namespace(options), "hints": options.hints}
@@ -601,12 +604,15 @@ def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:
             raise refuse(name, f"hints.examples[{number}]: expected arguments that fit, got: {problems}") from None
 
 
-def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:
+def _check_named(option: str, given: object, binder: Binder, name: str) -> None:
     """Refuses the name of an argument that is not declared, where any are."""
     declared = binder.schema.get("properties")
-    if isinstance(key, str) and isinstance(declared, dict) and key not in declared:
-        own = ", ".join(declared) or "it has none"
-        raise refuse(name, f"conflict_key: expected one of its arguments ({own}), got {key!r}")
+    if not isinstance(declared, dict):
+        return
+    for each in [given] if isinstance(given, str) else given if isinstance(given, (list, tuple)) else ():
+        if each not in declared:
+            own = ", ".join(declared) or "it has none"
+            raise refuse(name, f"{option}: expected one of its arguments ({own}), got {each!r}")
 
 
 def _docstring(function: Callable[..., Any]) -> Docstring:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
@@ -20,8 +20,8 @@ from .checks import Check, check_checks
 from .results import OutputSchema
 
 __all__ = [
-    "ConflictKey", "Effect", "Middleware", "NeedsApproval", "RunCall", "RunKeywords", "RunOptions", "ToolCallRequest",
-    "ToolKeywords", "ToolOptions", "check_names", "check_options", "is_middleware",
+    "ConflictKey", "Effect", "Middleware", "NeedsApproval", "Operation", "RunCall", "RunKeywords", "RunOptions",
+    "Scope", "ToolCallRequest", "ToolKeywords", "ToolOptions", "check_names", "check_options", "is_middleware",
 ]  # fmt: skip
 
 
@@ -32,6 +32,13 @@ careful default. When a call may start, and whether it may be retried, follows f
 
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
+
+Operation: TypeAlias = str | Sequence[str] | Callable[[Mapping[str, Any]], Any]
+"""The thing that must not happen twice: the names of the arguments that make it, or a function of the validated
+arguments by name that returns a plain value."""
+
+Scope: TypeAlias = Literal["run", "conversation", "forever"]
+"""Where an operation must not happen twice."""
 
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
 """Makes a call wait for an approval: always, never, or by a function of the validated arguments by name."""
@@ -53,6 +60,10 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
+    operation: Operation | None = field(default=None, repr=False)
+    """The thing that must not happen twice, whichever call asks for it."""
+    scope: Scope = field(default="run", repr=False)
+    """Where the operation must not happen twice."""
     middleware: Middleware | None = field(default=None, repr=False)
     """Middleware around every call."""
     retries: int = 0
@@ -98,6 +109,8 @@ class RunKeywords(TypedDict, total=False):
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
+    operation: Operation | None
+    scope: Scope
     middleware: Middleware | None
     retries: int
     retry_delay_s: float
@@ -153,6 +166,10 @@ def check_options(tool: str, options: ToolOptions) -> None:
             raise refuse(tool, f"{name}: expected {expected}, got {got}")
     if options.retries and options.effect == "once":
         raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
+    if options.operation is not None and options.effect != "once":
+        raise refuse(tool, f"operation: a {options.effect!r} tool may run again; it is for effect='once'")
+    if options.operation is None and options.scope != "run":
+        raise refuse(tool, f"scope={options.scope!r} is that of an operation; give it operation=, too")
     check_checks(tool, options.validator, options.check)
 
 
@@ -163,6 +180,11 @@ def _is_count(number: object, least: int) -> bool:
 def _is_plain_function(value: object) -> bool:
     # An async function returns a coroutine, which is true whatever it would have decided.
     return callable(value) and not inspect.iscoroutinefunction(value)
+
+
+def _are_names(value: object) -> bool:
+    names = [value] if isinstance(value, str) else value
+    return isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
 
 
 def _is_seconds(timeout: object) -> bool:
@@ -182,6 +204,11 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, (str, NoneType)) or _is_plain_function(value),
         "an argument's name, or a plain function of the arguments by name",
     ),
+    "operation": (
+        lambda value: value is None or _are_names(value) or _is_plain_function(value),
+        "the names of arguments, or a plain function of the arguments by name",
+    ),
+    "scope": (lambda value: value in get_args(Scope), "'run', 'conversation' or 'forever'"),
     "middleware": (
         lambda value: value is None or is_middleware(value),
         "an async function of a call and of a function that runs it",

@@ -68,6 +68,11 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             by side. None as a key conflicts with nothing. Keep keys of different kinds apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
+        operation: what must not happen twice, whichever call asks for it, say after a timeout and under another id: the
+            names of arguments (``("to", "amount")``), or a function of the validated arguments by name that returns a
+            plain value. The pipeline's store answers a repetition from its record, and the model reads that it had
+            been done already. For ``once`` tools.
+        scope: where it must not happen twice: in one ``run``, in one ``conversation``, or ``forever``.
         middleware: an ``async def middleware(call, run)`` that is called in the place of each call, and whose value
             is the call's: ``return await run()``; see `streamtools.tools.Middleware`.
         retries: how often a run that raised or timed out is tried again; for ``pure`` and ``idempotent`` tools.

@@ -606,7 +606,8 @@ async def test_that_a_tool_does_not_know_what_it_has_done_is_for_it_to_say(
     pay = effects.tool(ToolOutcomeUnknown("the bank did not answer"))
     both = [await run(said("pay"), pay, store) for _ in range(2)]
     assert [seen.only.outcome for seen in both] == ["unknown", "unknown"]
-    assert (both[0].only.model_content, len(effects)) == ("Error: the bank did not answer", 1)
+    words = "Error: the bank did not answer\nIt may have taken effect. Do not call it again for the same thing: "
+    assert (both[0].only.model_content, len(effects)) == (f"{words}find out first, or say so.", 1)
 
 
 async def test_a_call_that_no_thread_is_left_for_is_not_claimed(store: IdempotencyStore, effects: Effects) -> None:

@@ -335,6 +335,7 @@ async def put(amount: int = 1) -> str:
     raise AssertionError("it runs elsewhere")
 
 
+NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
 UNKNOWN_NOW = "Error: the executor of pay raised {} after the call had begun"
 WORDS: list[tuple[str, Any, str, type[Exception], str]] = [
     ("lost", ToolOutcomeUnknown("lost"), "unknown", ToolOutcomeUnknown, "Error: lost"),
@@ -355,6 +356,7 @@ async def test_what_an_executor_says_once_the_call_has_begun_is_its_outcome(
     says: Any, outcome: str, kind: Any, content: str
 ) -> None:
     events, seen = await run([said("a", "pay")], [pay], executor=Scripted(says))
+    content += "" if outcome == "failed" else NOT_AGAIN
     assert (seen["a"].outcome, type(seen["a"].error), seen["a"].model_content) == (outcome, kind, content)
     assert (seen["a"].attempts, started(events)) == (1, [1])
 
@@ -380,7 +382,8 @@ async def test_whatever_an_executor_raises_before_the_call_has_begun_it_has_not_
 async def test_a_value_of_a_call_that_never_began_is_not_believed() -> None:
     events, seen = await run([said("a", "pay")], [pay], executor=Scripted(Early("done")))
     assert (seen["a"].outcome, seen["a"].value, started(events)) == ("unknown", None, [])
-    assert seen["a"].model_content == "Error: the executor of pay returned without having begun the call"
+    words = "Error: the executor of pay returned without having begun the call"
+    assert seen["a"].model_content == words + NOT_AGAIN
 
 
 async def test_a_second_begin_is_refused_and_starts_nothing_again() -> None:

@@ -97,10 +97,14 @@ class World:
     def start(self, name: str, main: Callable[[Process], Coroutine[Any, Any, Any]]) -> Process:
         """Starts a process that runs this."""
         process = Process(self, name)
-        process.set_exception_handler(lambda loop, facts: self.errors.append(f"{name}: {facts.get('exception')!r}"))
+        process.set_exception_handler(lambda loop, facts: self._note(process, facts))
         self.processes.append(process)
         process.main = process.create_task(main(process))
         return process
+
+    def _note(self, process: Process, facts: dict[str, Any]) -> None:
+        if process.alive:  # the tasks of others are destroyed wherever they are
+            self.errors.append(f"{process}: {facts['message']} {facts.get('exception')!r}")
 
     def run(self) -> None:
         """Runs until nothing is left to do.

@@ -1,0 +1,200 @@
+"""What must not happen twice happens once, whichever call asks for it, and the model reads that it had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import anyio
+import pytest
+from once_turns import run, said
+
+from streamtools import Observation, ToolContext, Trajectory, resume, run_calls, tool
+from streamtools.content import Text, ToolResult
+from streamtools.dispatch import Decision, MemoryStore
+from streamtools.dispatch.results import encode_result
+from streamtools.errors import ToolDefinitionError, ToolError, ToolNotStarted, ToolOutcomeUnknown
+
+pytestmark = pytest.mark.anyio
+
+DONE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
+FAILED = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
+NOT_AGAIN = "It may have taken effect. Do not call it again for the same thing: find out first, or say so."
+
+
+class Bank:
+    """Counts what was paid."""
+
+    def __init__(self, ends: Callable[[], Any] = lambda: "paid", **options: Any) -> None:
+        self.paid: list[str] = []
+
+        @tool(**{"operation": ("to", "amount"), **options})
+        async def pay(ctx: ToolContext, to: str, amount: int, memo: str = "", on: date | None = None) -> Any:
+            """Pay somebody."""
+            self.paid.append(ctx.idempotency_key)
+            await anyio.lowlevel.checkpoint()
+            value = ends()
+            if isinstance(value, Exception):
+                raise value
+            return value
+
+        self.pay = pay
+
+    async def call(
+        self, call_id: str, store: Any, run_id: str = "r", conversation_id: str | None = None, **more: Any
+    ) -> Observation:
+        calls = [(call_id, "pay", {"to": "Ada", "amount": 7, **more})]
+        trajectory = Trajectory(run_id=run_id, conversation_id=conversation_id)
+        return (await run_calls(calls, [self.pay], store=store, trajectory=trajectory)).observations[0]
+
+
+async def test_a_repetition_under_another_id_is_answered_from_the_record_and_says_so() -> None:
+    bank, store = Bank(), MemoryStore()
+    first, again, other = [await bank.call(*each) for each in (("a", store), ("b", store), ("c", store))]
+    same = await bank.call("a", store)
+    elsewhere = await bank.call("d", store, amount=8)
+    assert [len(bank.paid), first.model_content, same.model_content] == [2, "paid", "paid"]
+    assert [one.recorded for one in (first, again, other, same, elsewhere)] == [False, True, True, True, False]
+    assert again.model_content == other.model_content == f"{DONE}\npaid"
+    assert (again.outcome, again.value, again.attempts) == ("ok", "paid", 0)
+    assert first.idempotency_key == again.idempotency_key == bank.paid[0] != bank.paid[1]
+
+
+async def test_parallel_repetitions_in_one_turn_have_one_effect() -> None:
+    bank, store = Bank(), MemoryStore()
+    calls = [said("pay", call_id, to="Ada", amount=7, memo=call_id) for call_id in "abcde"]
+    seen = await run(calls, bank.pay, store)
+    assert len(bank.paid) == 1
+    assert sorted(one.model_content for one in seen.observations.values()) == [*[f"{DONE}\npaid"] * 4, "paid"]
+
+
+async def test_how_a_repetition_ends_follows_from_how_the_first_call_ended() -> None:
+    cases: list[tuple[str, Any, int, str]] = [
+        ("a value", {"id": 7}, 1, f'{DONE}\n{{"id":7}}'),
+        ("blocks", ToolResult(blocks=["paid"]), 1, f"{DONE}\npaid"),
+        ("a complaint", ToolResult(blocks=["no money"], is_error=True), 1, f"{FAILED}\nError: no money"),
+        ("words", ToolError("no money"), 1, f"Error: {FAILED} no money"),
+        ("an exception", KeyError("x"), 1, f"Error: {FAILED} the tool pay raised KeyError"),
+        ("no effect", ToolNotStarted("the bank is closed"), 2, "Error: the bank is closed"),
+        (
+            "unsure",
+            ToolOutcomeUnknown("no answer"),
+            1,
+            f"Error: not run again: the call was begun before, and how that ended is not known\n{NOT_AGAIN}",
+        ),
+    ]
+    wrong = []
+    for name, end, times, text in cases:
+        bank, store = Bank(lambda end=end: end), MemoryStore()  # type: ignore[misc]
+        first, again = await bank.call("a", store), await bank.call("b", store)
+        if (len(bank.paid), again.model_content) != (times, text) or again.outcome != first.outcome:
+            wrong.append((name, len(bank.paid), again.outcome, again.model_content))
+    assert wrong == []
+    assert isinstance(again.result, ToolResult | None)
+
+
+async def test_the_blocks_of_a_repetition_begin_with_a_note() -> None:
+    bank, store = (
+        Bank(lambda: ToolResult(blocks=["paid"], native={"anthropic.messages": [{"type": "text"}]})),
+        MemoryStore(),
+    )
+    first, again = await bank.call("a", store), await bank.call("b", store)
+    assert first.result is not None
+    assert again.result is not None
+    assert (again.result.blocks, again.result.native) == ((Text(DONE), *first.result.blocks), {})
+
+
+async def test_an_operation_is_one_thing_per_run_per_conversation_or_for_ever() -> None:
+    places = [("r1", "c1"), ("r2", "c1"), ("r3", "c2")]
+    for scope, effects in (("run", 3), ("conversation", 2), ("forever", 1)):
+        bank, store = Bank(scope=scope), MemoryStore()
+        for number, (run_id, talk) in enumerate(places):
+            await bank.call(f"call_{number}", store, run_id, talk)
+        assert len(bank.paid) == effects, scope
+
+
+async def test_what_is_done_is_named_by_validated_arguments_and_their_defaults() -> None:
+    whole = ("to", "amount", "memo", "on")
+    cases: list[tuple[Any, dict[str, Any], dict[str, Any], bool]] = [
+        (("to", "amount"), {"amount": 7}, {"amount": "7"}, True),
+        (("to", "amount"), {"memo": "x"}, {"memo": "y"}, True),
+        (whole, {}, {"memo": ""}, True),
+        (whole, {"on": "2026-01-02"}, {"on": "2026-01-02T00:00:00"}, True),
+        (whole, {"memo": "x"}, {"memo": "y"}, False),
+        ("to", {"amount": 7}, {"amount": 8}, True),
+        (lambda given: given["to"].casefold(), {"to": "ADA"}, {"to": "ada"}, True),
+        (lambda given: {"b": given["amount"], "a": 1}, {"amount": 1}, {"amount": 2}, False),
+    ]
+    for number, (operation, one, other, is_same) in enumerate(cases):
+        bank, store = Bank(operation=operation), MemoryStore()
+        await bank.call("a", store, **one)
+        await bank.call("b", store, **other)
+        assert (len(bank.paid) == 1) is is_same, number
+
+
+async def test_a_call_whose_operation_cannot_be_named_does_not_run() -> None:
+    for operation in (lambda given: given["nothing"], lambda given: None, lambda given: object()):
+        bank = Bank(operation=operation)
+        seen = await bank.call("a", MemoryStore())
+        assert (seen.outcome, bank.paid) == ("failed", [])
+        assert seen.model_content.startswith("Error: not run: the operation of pay raised ")
+
+
+async def test_an_approved_call_that_is_resumed_twice_reads_the_same_answer_word_for_word() -> None:
+    bank, store = Bank(needs_approval=True), MemoryStore()
+    calls = [("a", "pay", {"to": "Ada", "amount": 7})]
+    async with run_calls(calls, [bank.pay], store=store, trajectory=Trajectory(run_id="r")) as events:
+        async for _ in events:
+            if events.resting:
+                break
+    suspended = events.suspended
+    assert suspended is not None
+    decisions = [Decision.on(call, True) for call in suspended.calls]
+    both = [
+        (await resume(suspended, tools=[bank.pay], store=store, decisions=decisions)).observations[0] for _ in range(2)
+    ]
+    assert [one.model_content for one in both] == ["paid", "paid"]
+    assert ([one.recorded for one in both], len(bank.paid)) == ([False, True], 1)
+    assert (await bank.call("b", store)).outcome == "skipped"  # it waits for an approval of its own
+
+
+async def test_a_result_that_a_person_has_put_on_record_answers_a_repetition() -> None:
+    bank, store = Bank(lambda: ToolOutcomeUnknown("no answer")), MemoryStore()
+    first = await bank.call("a", store)
+    await store.complete(first.idempotency_key, encode_result("paid by hand"))
+    assert (await bank.call("b", store)).model_content == f"{DONE}\npaid by hand"
+
+
+async def test_what_an_operation_needs_is_said_before_anything_runs() -> None:
+    bank = Bank(scope="conversation")
+    with pytest.raises(TypeError, match=r"operation= of pay needs a store .*: store=SqliteStore\(path\)"):
+        run_calls([("a", "pay", {})], [bank.pay])
+    with pytest.raises(TypeError, match=r"operation= of pay is per conversation; name it: trajectory=Trajectory\("):
+        run_calls([("a", "pay", {})], [bank.pay], store=MemoryStore(), identity="x")
+    for options, text in (
+        ({"operation": ("to", "amout")}, r"operation: expected one of its arguments \(to, amount, .*\), got 'amout'"),
+        ({"operation": 7}, "operation: expected the names of arguments, or a plain function"),
+        ({"operation": ()}, "operation: expected the names of arguments"),
+        ({"operation": "to", "effect": "pure"}, "operation: a 'pure' tool may run again"),
+        ({"operation": None, "scope": "forever"}, "scope='forever' is that of an operation; give it operation=, too"),
+        ({"scope": "day"}, "scope: expected 'run', 'conversation' or 'forever', got 'day'"),
+    ):
+        with pytest.raises(ToolDefinitionError, match=text):
+            Bank(**options)
+
+
+async def test_the_model_reads_of_a_begun_and_unsure_call_that_it_must_not_be_repeated() -> None:
+    @tool(timeout=0.02)
+    async def pay() -> None:
+        """Pay."""
+        await anyio.sleep_forever()
+
+    @tool(timeout=0.02, effect="idempotent")
+    async def put() -> None:
+        """Put."""
+        await anyio.sleep_forever()
+
+    paid, kept = (await run_calls([("a", "pay", {}), ("b", "put", {})], [pay, put])).observations
+    assert paid.model_content == f"Error: the tool did not finish within 0.02 s\n{NOT_AGAIN}"
+    assert kept.model_content == "Error: the tool did not finish within 0.02 s"
