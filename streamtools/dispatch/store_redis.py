@@ -7,7 +7,9 @@ twice if its answer was lost: each claim has an id, by which the repetition is r
 The guarantee depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
 again, and one that persists once per second forgets those of the last second; a failover forgets those that were not
 yet replicated. Forgotten calls would run again. A server that drops keys when its memory is full is refused: by
-``allkeys-*`` it drops any, by ``volatile-*`` those with a time to live, which calls on record have.
+``allkeys-*`` it drops any, by ``volatile-*`` those with a time to live, which calls on record have. Each claim
+looks, since looking once, or once per connection, would miss a policy that is changed meanwhile, and a server that
+takes over behind a proxy.
 https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
 https://redis.io/docs/latest/develop/reference/eviction/
 """
@@ -39,7 +41,7 @@ try:
     from redis import Redis
     from redis.backoff import NoBackoff
     from redis.exceptions import ConnectionError as ConnectionLost
-    from redis.exceptions import NoPermissionError, RedisError
+    from redis.exceptions import RedisError
     from redis.exceptions import TimeoutError as NoAnswer
     from redis.retry import Retry
 except ImportError as error:  # pragma: no cover - it is installed where this is measured
@@ -53,8 +55,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 _CLAIM = (
     _NOW
-    + """
+    + r"""
 local fingerprint, claim, lease, host, pid, boot, start = unpack(ARGV)
+local memory = redis.pcall('INFO', 'memory')
+if type(memory) == 'string' then
+    local bound, policy = memory:match('\nmaxmemory:(%d+)'), memory:match('\nmaxmemory_policy:([%w-]+)')
+    if bound and bound ~= '0' and policy and policy ~= 'noeviction' then return {'drops', policy} end
+end
 local known = redis.call('HMGET', KEYS[1], 'state', 'fingerprint', 'claim', 'at', 'lease_until', 'host', 'pid', 'boot',
     'start', 'result')
 if not known[1] then
@@ -119,7 +126,6 @@ class RedisStore(ThreadedStore):
         self._owned = isinstance(server, str)
         self._client: Any = _client(server, checked_seconds("timeout", timeout))
         self._scripts = {text: self._client.register_script(text) for text in (_CLAIM, _COMPLETE, _RELEASE, _RENEW)}
-        self._checked = False
         super().__init__(timeout, lease)
 
     # -- in the thread --
@@ -137,7 +143,6 @@ class RedisStore(ThreadedStore):
     def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         if time.monotonic() >= job.until:  # it waited for others that the server has not answered
             raise TimeoutError(self._busy())
-        self._check_server()
         try:
             known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
         except (RedisError, TimeoutError):
@@ -145,20 +150,10 @@ class RedisStore(ThreadedStore):
             with suppress(RedisError, TimeoutError):
                 self._run(_RELEASE, key, claim_id)
             raise
-        return Claimed() if known is None else _found(key, fingerprint, known)
-
-    def _check_server(self) -> None:
-        if self._checked:
-            return
-        try:
-            memory = self._answer(self._client.info, "memory")
-        except NoPermissionError:
-            memory = {}
-        policy = memory.get("maxmemory_policy", "")
-        if memory.get("maxmemory") and policy not in ("", "noeviction"):  # it is empty where nobody may know
-            text = f"expected a Redis server with maxmemory-policy noeviction, got {policy}"
+        if known is not None and known[0] == b"drops":
+            text = f"expected a Redis server with maxmemory-policy noeviction, got {known[1].decode()}"
             raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
-        self._checked = True
+        return Claimed() if known is None else _found(key, fingerprint, known)
 
     def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
         kept = (result,) if len(result) <= self._max_result_bytes else ()

@@ -246,7 +246,7 @@ async def test_only_calls_on_record_are_forgotten_and_only_after_their_time(serv
 
 
 async def test_a_server_that_would_drop_calls_is_refused(server: RedisServer, client: Any) -> None:
-    """Calls on record have a time to live, so `volatile-*` drops those first."""
+    """Calls on record have a time to live, so `volatile-*` drops those first. A store that was in use notices, too."""
     kinds = [f"{which}-{order}" for which in ("allkeys", "volatile") for order in ("lru", "lfu", "random")]
     answers = {}
     for policy in ["noeviction", "volatile-ttl", *kinds]:
@@ -254,12 +254,15 @@ async def test_a_server_that_would_drop_calls_is_refused(server: RedisServer, cl
         client.config_set("maxmemory", 0)
         with RedisStore(server.url) as store:  # without a bound, nothing is dropped
             assert await store.claim(f"before {policy}", "print") == Claimed()
-        client.config_set("maxmemory", 1 << 30)
-        with RedisStore(server.url) as store:
-            try:
-                answers[policy] = str(await store.claim(policy, "print"))
-            except LocalProtocolError as error:
-                answers[policy] = str(error)
+            client.config_set("maxmemory", 1 << 30)
+            for renewed in (False, True):
+                if renewed:
+                    client.client_kill_filter(_type="normal", skipme=True)
+                try:
+                    answers[policy] = str(await store.claim(policy, "print"))
+                except LocalProtocolError as error:
+                    answers[policy] = str(error)
+                await store.release(policy)
     assert answers.pop("noeviction") == "Claimed()"
     for policy, answer in answers.items():
         assert answer.startswith(f"expected a Redis server with maxmemory-policy noeviction, got {policy}: when its")
