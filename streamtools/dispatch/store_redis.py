@@ -6,10 +6,19 @@ twice if its answer was lost: each claim has an id, by which the repetition is r
 
 The guarantee depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
 again, and one that persists once per second forgets those of the last second; a failover forgets those that were not
-yet replicated. Forgotten calls would run again. A server that drops keys when its memory is full is refused: by
-``allkeys-*`` it drops any, by ``volatile-*`` those with a time to live, which calls on record have. Each claim
-looks, since looking once, or once per connection, would miss a policy that is changed meanwhile, and a server that
-takes over behind a proxy.
+yet replicated. Forgotten calls would run again, so the script of each claim looks for three signs:
+
+- A server that drops keys when its memory is full is refused: by ``allkeys-*`` it drops any, by ``volatile-*`` those
+  with a time to live, which calls on record have. Looking once, or once per connection, would miss a policy that is
+  changed meanwhile, and a server that takes over behind a proxy.
+- The hash named by the prefix alone (a call's name is longer, since its key is not empty) holds the *epoch*, a random
+  name that the first claim under the prefix makes. A server without it, or with another, does not have the calls.
+- The same hash counts claims. A server that counts fewer than at this store's last claim has gone back: it was restored
+  from a copy, or a replica that lacked the last writes took its place.
+
+Once a person has found out how the lost calls ended, `RedisStore.confirm_server` adds the old epoch to the hash, and
+puts the count of claims forward to the server's clock, beyond all earlier counts: all stores of the epoch go on.
+
 https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
 https://redis.io/docs/latest/develop/reference/eviction/
 """
@@ -23,7 +32,7 @@ from contextlib import suppress
 from dataclasses import astuple
 from typing import Any
 
-from ..errors import LocalProtocolError
+from ..errors import LocalProtocolError, ToolNotStarted
 from ..limits import checked_bound
 from .store import (
     Claim,
@@ -56,24 +65,47 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 _CLAIM = (
     _NOW
     + r"""
-local fingerprint, claim, lease, host, pid, boot, start = unpack(ARGV)
+local fingerprint, claim, lease, host, pid, boot, start, epoch, least, fresh = unpack(ARGV)
 local memory = redis.pcall('INFO', 'memory')
 if type(memory) == 'string' then
     local bound, policy = memory:match('\nmaxmemory:(%d+)'), memory:match('\nmaxmemory_policy:([%w-]+)')
     if bound and bound ~= '0' and policy and policy ~= 'noeviction' then return {'drops', policy} end
+end
+local current, claims = unpack(redis.call('HMGET', KEYS[2], 'epoch', 'claims'))
+claims = tonumber(claims or 0)
+local is_known = epoch == current or redis.call('HEXISTS', KEYS[2], 'confirmed ' .. epoch) == 1
+if epoch ~= '' and (not is_known or claims < tonumber(least)) then return {'lacks', claims, current} end
+if not current then
+    current = fresh
+    redis.call('HSET', KEYS[2], 'epoch', fresh)
 end
 local known = redis.call('HMGET', KEYS[1], 'state', 'fingerprint', 'claim', 'at', 'lease_until', 'host', 'pid', 'boot',
     'start', 'result')
 if not known[1] then
     redis.call('HSET', KEYS[1], 'state', 'claimed', 'fingerprint', fingerprint, 'claim', claim, 'at', now,
         'lease_until', now + lease, 'host', host, 'pid', pid, 'boot', boot, 'start', start)
+    claims = redis.call('HINCRBY', KEYS[2], 'claims', 1)
 elseif known[3] ~= claim then
     known[5] = tonumber(known[5]) > now and 1 or 0
-    return known
+    return {'known', current, known}
 end
-return false
+return {'claimed', current, claims}
 """
 )
+_CONFIRM = """
+local epoch, least, fresh = unpack(ARGV)
+local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'claims'))
+if not current then
+    current = epoch ~= '' and epoch or fresh
+    redis.call('HSET', KEYS[1], 'epoch', current)
+elseif epoch ~= '' and epoch ~= current then
+    redis.call('HSET', KEYS[1], 'confirmed ' .. epoch, 1)
+end
+local time = redis.call('TIME')
+claims = math.max(tonumber(claims or 0), tonumber(least), time[1] * 1000000 + time[2])
+redis.call('HSET', KEYS[1], 'claims', string.format('%.0f', claims))
+return {current, claims}
+"""  # A microsecond is less than a claim takes, so the clock is ahead of each count that any store remembers.
 _COMPLETE = """
 local claim, once, keep, result = unpack(ARGV)
 local known = redis.call('HMGET', KEYS[1], 'state', 'claim', 'completed_by')
@@ -105,9 +137,11 @@ class RedisStore(ThreadedStore):
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
         timeout: for how many seconds an operation waits for the server.
         lease: for how many seconds a claim is alive if its process stands still or has lost the server.
+        epoch: the epoch that the server must have: a name of your choice, begun by `confirm_server`. Without it, a
+            store takes the epoch of the server that it meets first, so it cannot notice an earlier loss.
 
     Raises:
-        ValueError: the URL cannot be read, or the client decodes.
+        ValueError: the URL cannot be read, the client decodes, or a number is none.
     """
 
     def __init__(
@@ -119,19 +153,36 @@ class RedisStore(ThreadedStore):
         max_result_bytes: int = 1 << 20,
         timeout: float = 5.0,
         lease: float = 30.0,
+        epoch: str | None = None,
     ) -> None:
         keep = "" if keep_completed is None else str(_ms(checked_seconds("keep_completed", keep_completed)))
         self._prefix, self._keep = prefix, keep
         self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
         self._owned = isinstance(server, str)
         self._client: Any = _client(server, checked_seconds("timeout", timeout))
-        self._scripts = {text: self._client.register_script(text) for text in (_CLAIM, _COMPLETE, _RELEASE, _RENEW)}
+        scripts = (_CLAIM, _CONFIRM, _COMPLETE, _RELEASE, _RENEW)
+        self._scripts = {text: self._client.register_script(text) for text in scripts}
+        if epoch is not None and not (isinstance(epoch, str) and epoch):
+            raise ValueError("expected an epoch's name, a text that is not empty, or None")
+        self._pin, self._epoch, self._claims = epoch, epoch or "", 0
         super().__init__(timeout, lease)
+
+    async def confirm_server(self) -> str:
+        """Lets claims go on at a server that lacks calls or the epoch of this store; returns the epoch.
+
+        It is for a person, who has found out how the lost calls ended, since those would run again; and for setting up
+        a server whose stores name their `epoch`. It holds for all stores with the same epoch. A program that called it
+        at each start would have no protection.
+        """
+        return await self._ask(self._confirm)
 
     # -- in the thread --
 
     def _run(self, script: str, key: str, *values: str | bytes | int) -> Any:
-        return self._answer(self._scripts[script], keys=[self._prefix + key], args=values)
+        return self._answer(self._scripts[script], keys=self._keys(key), args=values)
+
+    def _keys(self, key: str) -> list[str]:
+        return [self._prefix + key, self._prefix]
 
     def _answer(self, send: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         try:
@@ -143,21 +194,42 @@ class RedisStore(ThreadedStore):
     def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         if time.monotonic() >= job.until:  # it waited for others that the server has not answered
             raise TimeoutError(self._busy())
+        claim = (fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
         try:
-            known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
+            what, *found = self._run(_CLAIM, key, *claim, self._epoch, self._claims, _random())
         except (RedisError, TimeoutError):
             # The claim may have been made. If this is lost, too, the claim is never renewed, and its end is unknown.
             with suppress(RedisError, TimeoutError):
                 self._run(_RELEASE, key, claim_id)
             raise
-        if known is not None and known[0] == b"drops":
-            text = f"expected a Redis server with maxmemory-policy noeviction, got {known[1].decode()}"
+        if what == b"drops":
+            text = f"expected a Redis server with maxmemory-policy noeviction, got {found[0].decode()}"
             raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
-        return Claimed() if known is None else _found(key, fingerprint, known)
+        if what == b"lacks":
+            raise self._lost(*found)
+        self._epoch = self._pin or found[0].decode()
+        if what == b"known":
+            return _found(key, fingerprint, found[1])
+        self._claims = found[1]
+        return Claimed()
+
+    def _lost(self, claims: int, epoch: bytes | None = None) -> ToolNotStarted:
+        got = "none" if epoch is None else f"{epoch.decode()!r} and claim {claims}"
+        return ToolNotStarted(
+            f"not run: the Redis server lacks calls, which would run again: expected under {self._prefix!r} the epoch "
+            f"{self._epoch!r} and claim {self._claims}, got {got}. It is new, or was emptied, restarted "
+            "without its data or set back, or a replica without them took its place. A person has to find out how the "
+            f"lost calls ended, and then to confirm the server: RedisStore(..., epoch={self._epoch!r}).confirm_server()"
+        )
+
+    def _confirm(self, job: StoreJob) -> str:
+        epoch, self._claims = self._run(_CONFIRM, "", self._epoch, self._claims, _random())
+        self._epoch = self._pin or epoch.decode()
+        return self._epoch
 
     def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
         kept = (result,) if len(result) <= self._max_result_bytes else ()
-        if not self._run(_COMPLETE, key, self._id(key, claim_id), os.urandom(8).hex(), self._keep, *kept):
+        if not self._run(_COMPLETE, key, self._id(key, claim_id), _random(), self._keep, *kept):
             raise not_claimed(key)
 
     def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None:
@@ -207,6 +279,10 @@ def _found(key: str, fingerprint: str, known: list[Any]) -> Claim:
     if not alive or holder.is_gone():
         return EndUnknown(claimed_at)
     return StillRunning(claimed_at, holder.host, holder.pid)
+
+
+def _random() -> str:
+    return os.urandom(8).hex()
 
 
 def _ms(seconds: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,10 +15,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from processes import PATIENCE_S
+from processes import PATIENCE_S, call
 from stores import RedisServer, Runs, redis_server
 
-from streamtools.dispatch.executors import Claimed, EndUnknown, Invocation, Recorded, run_once
+from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, run_once
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
@@ -50,7 +51,7 @@ def server(running: RedisServer) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def client(server: RedisServer) -> Iterator[Any]:
-    with redis.Redis.from_url(server.url) as client:
+    with redis.Redis.from_url(server.url, socket_timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -100,10 +101,18 @@ def test_a_client_that_decodes_or_is_none_is_refused(server: RedisServer) -> Non
         RedisStore(redis_asyncio.Redis.from_url(server.url))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["timeout", "lease", "keep_completed"])
-def test_a_time_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"{name}=0: must be a number of seconds greater than 0"):
-        RedisStore("redis://localhost", **{name: 0})
+REFUSED = [
+    *((name, 0, f"{name}=0: must be a number of seconds greater than 0") for name in ("timeout", "lease")),
+    ("keep_completed", 0, "keep_completed=0: must be a number of seconds greater than 0"),
+    *(("epoch", name, "expected an epoch's name, a text that is not empty, or None") for name in ("", 5)),
+]
+
+
+def test_a_setting_that_is_none_is_refused() -> None:
+    for name, value, words in REFUSED:
+        options: dict[str, Any] = {name: value}
+        with pytest.raises(ValueError, match=words):
+            RedisStore("redis://localhost", **options)
 
 
 async def test_a_client_of_the_callers_is_used_and_left_open(client: Any) -> None:
@@ -275,9 +284,6 @@ async def test_a_user_who_may_not_ask_for_the_policy_may_claim(server: RedisServ
         assert await store.claim("key", "print") == Claimed()
 
 
-# -- answers that are lost -----------------------------------------------------------------------------------------
-
-
 class Proxy:
     """Stands between a store and the server, and does this to the answers to `script`: passes them, swallows them, or
     closes the connection instead."""
@@ -310,6 +316,7 @@ class Proxy:
                     return
                 if does == "pass":
                     target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
@@ -323,6 +330,100 @@ def proxy(server: RedisServer) -> Iterator[Proxy]:
     made = Proxy(server.port)
     yield made
     made.close()
+
+
+# -- a server that has lost calls ----------------------------------------------------------------------------------
+
+
+def epoch_to_confirm(refused: pytest.ExceptionInfo[ToolNotStarted]) -> str:
+    """Returns the epoch that a person is to confirm, by the words of the refusal."""
+    found = re.search(r"RedisStore\(\.\.\., epoch='(.*)'\)\.confirm_server\(\)", str(refused.value))
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.costly
+async def test_a_server_that_has_lost_calls_is_refused_until_a_person_confirms_it(
+    server: RedisServer, client: Any
+) -> None:
+    """The hash of the epoch has the name of the prefix, and no time to live."""
+
+    async def emptied() -> str:
+        client.flushall()
+        return "got none"
+
+    async def restarted() -> str:
+        server.stop()
+        server.start()
+        return "got none"
+
+    async def met_by_another_first() -> str:
+        client.flushall()
+        with RedisStore(server.url) as another:
+            await another.claim("another", "print")
+        return "got '[0-9a-f]{16}' and claim 1"
+
+    async def set_back() -> str:
+        client.delete("streamtools:last")
+        client.restore("streamtools:", 0, copy, replace=True)
+        return "and claim 2, got '[0-9a-f]{16}' and claim 1"
+
+    async def refused_until_confirmed(store: RedisStore, words: str) -> None:
+        for _ in range(2):
+            with pytest.raises(ToolNotStarted, match=words) as refused:
+                await store.claim("last", "print")
+        assert not client.exists("streamtools:last")
+        epoch = epoch_to_confirm(refused)
+        with RedisStore(server.url, epoch=epoch) as person:
+            assert await person.confirm_server() == epoch
+        assert await store.claim("last", "print") == Claimed()
+
+    for lose in (emptied, restarted, met_by_another_first, set_back):
+        client.flushall()
+        with RedisStore(server.url) as store, RedisStore(server.url) as beside:
+            assert await store.claim("first", "print") == Claimed()
+            assert isinstance(await beside.claim("first", "print"), StillRunning)
+            copy = client.dump("streamtools:")
+            assert await store.claim("last", "print") == Claimed()
+            words = await lose()
+            await refused_until_confirmed(store, f"^not run: the Redis server lacks calls.*{words}")
+            assert isinstance(await beside.claim("last", "print"), StillRunning), lose
+            await emptied()
+            await refused_until_confirmed(store, "got none")
+            assert isinstance(await beside.claim("last", "print"), StillRunning), lose
+            assert client.ttl("streamtools:") == -1
+
+
+@pytest.mark.costly
+async def test_a_loss_before_the_first_claim_of_a_process_is_noticed_by_the_name_of_its_epoch(
+    server: RedisServer, client: Any
+) -> None:
+    """Not without one: nothing is left that could tell the server from a new one."""
+    with RedisStore(server.url, epoch="orders") as store:
+        with pytest.raises(ToolNotStarted, match="the epoch 'orders' and claim 0, got none") as refused:
+            await store.claim("key", "print")
+        assert epoch_to_confirm(refused) == "orders"
+        assert await store.confirm_server() == "orders"
+        assert await store.claim("key", "print") == Claimed()
+    with RedisStore(server.url) as plain, RedisStore(server.url, epoch="orders") as named:
+        for each in (plain, named):
+            assert isinstance(await each.claim("key", "print"), EndUnknown)
+        assert await plain.confirm_server() == "orders"
+    client.flushall()
+    with RedisStore(server.url) as plain, RedisStore(server.url, epoch="orders") as named:
+        assert await plain.claim("key", "print") == Claimed(), "not promised: it has met this server first"
+        with pytest.raises(ToolNotStarted, match=r"got '[0-9a-f]{16}' and claim 1"):
+            await named.claim("key", "print")
+        await named.confirm_server()
+        for each in (plain, named):
+            assert isinstance(await each.claim("key", "print"), StillRunning)
+    client.flushall()
+    with RedisStore(server.url) as plain:
+        made = await plain.confirm_server()
+        assert client.hget("streamtools:", "epoch").decode() == made
+
+
+# -- answers that are lost -----------------------------------------------------------------------------------------
 
 
 def lose(client: Any, proxy: Proxy, how: str) -> None:
@@ -400,9 +501,12 @@ async def test_without_a_server_nothing_runs_and_behind_its_start_all_goes_on(se
     with RedisStore(server.url) as store:
         assert await store.claim("before", "print") == Claimed()
         server.stop()
-        call = Invocation(tool="pay", arguments={}, key="key")
+        pays = call("pay")
         with pytest.raises(ToolNotStarted, match=r"the idempotency store failed \(ConnectionError\)"):
-            await run_once(store, runs, call)
+            await run_once(store, runs, pays)
         assert runs.begun == 0
         server.start()
-        assert (await run_once(store, runs, call)).value == "paid"
+        with pytest.raises(ToolNotStarted, match="the Redis server lacks calls"):
+            await run_once(store, runs, pays)
+        await store.confirm_server()
+        assert (await run_once(store, runs, pays)).value == "paid"
