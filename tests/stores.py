@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -25,11 +27,22 @@ class RedisServer:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:
-        """Start it, and wait until it takes connections."""
+        """Start it, and wait until it takes connections. It begins with nothing."""
         settings = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
         self.process = subprocess.Popen(["redis-server", *settings], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert any(b"Ready to accept connections" in line for line in self.process.stdout), "it has ended"
+
+    def pause(self) -> None:
+        """Stop it where it stands, until `go_on`: it acknowledges nothing, and its connections stay open."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.process.pid, os.WUNTRACED)
+
+    def go_on(self) -> None:
+        """Let it go on after `pause`."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Kill it, with all that it holds."""
@@ -40,7 +53,7 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server() -> Iterator[RedisServer]:
+def redis_server(*options: str) -> Iterator[RedisServer]:
     """A server that runs, on a free port."""
     pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
     if shutil.which("redis-server") is None:
@@ -48,7 +61,7 @@ def redis_server() -> Iterator[RedisServer]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         server = RedisServer(found.getsockname()[1])
-    server.start()
+    server.start(*options)
     try:
         yield server
     finally:

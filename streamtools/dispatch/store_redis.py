@@ -2,7 +2,7 @@
 
 A call is a hash under `prefix` and its key, and each operation is one script on it, so it happens as a whole or not at
 all. Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent
-twice if its answer was lost: each claim has an id, by which the repetition is recognised.
+twice if its answer was lost: each claim has an id, by which the repetition is recognised, and each result a digest.
 
 The guarantee depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
 again, and one that persists once per second forgets those of the last second; a failover forgets those that were not
@@ -19,8 +19,12 @@ yet replicated. Forgotten calls would run again, so the script of each claim loo
 Once a person has found out how the lost calls ended, `RedisStore.confirm_server` adds the old epoch to the hash, and
 puts the count of claims forward to the server's clock, beyond all earlier counts: all stores of the epoch go on.
 
+With `replicas` or `fsync` a claim counts only when it is acknowledged. ``WAIT`` concerns the writes of its connection,
+after a reconnect none; so a script that writes to the claim is sent with it, and again with it.
 https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
 https://redis.io/docs/latest/develop/reference/eviction/
+https://redis.io/docs/latest/commands/wait/
+https://redis.io/docs/latest/commands/waitaof/
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple
+from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from ..errors import LocalProtocolError, ToolNotStarted
@@ -109,7 +115,7 @@ return {current, claims}
 _COMPLETE = """
 local claim, once, keep, result = unpack(ARGV)
 local known = redis.call('HMGET', KEYS[1], 'state', 'claim', 'completed_by')
-if known[1] ~= 'claimed' or known[2] ~= claim then return known[3] == once and 1 or 0 end
+if (known[1] ~= 'claimed' or known[2] ~= claim) and known[3] ~= once then return 0 end
 redis.call('HSET', KEYS[1], 'state', 'completed', 'completed_by', once)
 if result then redis.call('HSET', KEYS[1], 'result', result) end
 if keep ~= '' then redis.call('PEXPIRE', KEYS[1], keep) end
@@ -120,7 +126,9 @@ local known = redis.call('HMGET', KEYS[1], 'state', 'claim')
 if known[1] ~= 'claimed' or known[2] ~= ARGV[1] then return 0 end
 """
 _RELEASE = _IF_CLAIMED + "return redis.call('DEL', KEYS[1])"
-_RENEW = _IF_CLAIMED + _NOW + "return redis.call('HSET', KEYS[1], 'lease_until', now + ARGV[2])"
+_RENEW = _IF_CLAIMED + _NOW + "redis.call('HSET', KEYS[1], 'lease_until', now + ARGV[2]) return 1"
+
+_SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for giving the claim back
 
 
 class RedisStore(ThreadedStore):
@@ -137,6 +145,9 @@ class RedisStore(ThreadedStore):
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
         timeout: for how many seconds an operation waits for the server.
         lease: for how many seconds a claim is alive if its process stands still or has lost the server.
+        replicas: how many replicas must have a claim before its call runs, and a result before it counts as kept.
+        fsync: whether the disks of the server, and of that many replicas, must have both (Redis 7.2 or later, with
+            ``appendonly yes``).
         epoch: the epoch that the server must have: a name of your choice, begun by `confirm_server`. Without it, a
             store takes the epoch of the server that it meets first, so it cannot notice an earlier loss.
 
@@ -153,6 +164,8 @@ class RedisStore(ThreadedStore):
         max_result_bytes: int = 1 << 20,
         timeout: float = 5.0,
         lease: float = 30.0,
+        replicas: int = 0,
+        fsync: bool = False,
         epoch: str | None = None,
     ) -> None:
         keep = "" if keep_completed is None else str(_ms(checked_seconds("keep_completed", keep_completed)))
@@ -162,6 +175,9 @@ class RedisStore(ThreadedStore):
         self._client: Any = _client(server, checked_seconds("timeout", timeout))
         scripts = (_CLAIM, _CONFIRM, _COMPLETE, _RELEASE, _RENEW)
         self._scripts = {text: self._client.register_script(text) for text in scripts}
+        if replicas != 0:
+            checked_bound("replicas", replicas)
+        self._replicas, self._fsync, self._waits = replicas, fsync, bool(replicas or fsync)
         if epoch is not None and not (isinstance(epoch, str) and epoch):
             raise ValueError("expected an epoch's name, a text that is not empty, or None")
         self._pin, self._epoch, self._claims = epoch, epoch or "", 0
@@ -191,13 +207,38 @@ class RedisStore(ThreadedStore):
         except NoAnswer as error:
             raise TimeoutError(self._busy()) from error
 
+    def _run_acknowledged(self, script: str, key: str, *values: str | bytes | int, job: StoreJob) -> Any:
+        """Runs a script that writes; returns its answer when the disk and the replicas have acknowledged the write.
+
+        Raises:
+            TimeoutError: they have not in time. The server has the write.
+        """
+        wait = ("WAITAOF", 1, self._replicas) if self._fsync else ("WAIT", self._replicas)
+        with self._client.pipeline(transaction=False) as both:
+            both.execute_command("EVAL", script, 2, *self._keys(key), *values)
+            both.execute_command(*wait, _ms(_SHARE * max(0.0, job.until - time.monotonic())))
+            answer, copies = self._answer(both.execute, raise_on_error=False)
+        if isinstance(answer, RedisError):
+            raise answer
+        if isinstance(copies, RedisError):
+            needs = "WAITAOF (7.2 or later) and appendonly yes" if self._fsync else "WAIT"
+            raise LocalProtocolError(f"expected a Redis server with {needs}, got: {copies}") from copies
+        disk, others = copies if self._fsync else (1, copies)
+        if disk < 1 or others < self._replicas:
+            where = f"fsync={self._fsync} and replicas={self._replicas}"
+            text = f"expected the call to be acknowledged by {where} within timeout={self._patience:g} s"
+            raise TimeoutError(f"{text}, got {others} replicas" + (", not the server's disk" if disk < 1 else ""))
+        return answer
+
     def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         if time.monotonic() >= job.until:  # it waited for others that the server has not answered
             raise TimeoutError(self._busy())
         claim = (fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
         try:
             what, *found = self._run(_CLAIM, key, *claim, self._epoch, self._claims, _random())
-        except (RedisError, TimeoutError):
+            if what == b"claimed" and self._waits:  # not in one, since answers from the record need no acknowledgement
+                self._acknowledge(key, claim_id, job)
+        except (RedisError, TimeoutError, LocalProtocolError):
             # The claim may have been made. If this is lost, too, the claim is never renewed, and its end is unknown.
             with suppress(RedisError, TimeoutError):
                 self._run(_RELEASE, key, claim_id)
@@ -212,6 +253,10 @@ class RedisStore(ThreadedStore):
             return _found(key, fingerprint, found[1])
         self._claims = found[1]
         return Claimed()
+
+    def _acknowledge(self, key: str, claim_id: str, job: StoreJob) -> None:
+        if not self._run_acknowledged(_RENEW, key, claim_id, _ms(self._lease), job=job):
+            raise TimeoutError("another server has taken over, without the claim")
 
     def _lost(self, claims: int, epoch: bytes | None = None) -> ToolNotStarted:
         got = "none" if epoch is None else f"{epoch.decode()!r} and claim {claims}"
@@ -229,7 +274,10 @@ class RedisStore(ThreadedStore):
 
     def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
         kept = (result,) if len(result) <= self._max_result_bytes else ()
-        if not self._run(_COMPLETE, key, self._id(key, claim_id), _random(), self._keep, *kept):
+        claim = self._id(key, claim_id)
+        once = sha256(b"%b %b" % (claim.encode() if isinstance(claim, str) else claim, result)).hexdigest()
+        run = partial(self._run_acknowledged, job=job) if self._waits else self._run
+        if not run(_COMPLETE, key, claim, once, self._keep, *kept):
             raise not_claimed(key)
 
     def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None:

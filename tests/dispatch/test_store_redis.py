@@ -45,6 +45,7 @@ def server(running: RedisServer) -> Iterator[RedisServer]:
     client = redis.Redis.from_url(running.url)
     client.flushall()
     client.config_set("maxmemory", 0)
+    client.config_set("maxmemory-policy", "noeviction")
     client.close()
     return running
 
@@ -104,6 +105,8 @@ def test_a_client_that_decodes_or_is_none_is_refused(server: RedisServer) -> Non
 REFUSED = [
     *((name, 0, f"{name}=0: must be a number of seconds greater than 0") for name in ("timeout", "lease")),
     ("keep_completed", 0, "keep_completed=0: must be a number of seconds greater than 0"),
+    ("replicas", -1, "replicas=-1: .*integer greater than 0"),
+    ("replicas", True, "replicas=True: .*integer greater than 0"),
     *(("epoch", name, "expected an epoch's name, a text that is not empty, or None") for name in ("", 5)),
 ]
 
@@ -421,6 +424,137 @@ async def test_a_loss_before_the_first_claim_of_a_process_is_noticed_by_the_name
     with RedisStore(server.url) as plain:
         made = await plain.confirm_server()
         assert client.hget("streamtools:", "epoch").decode() == made
+
+
+# -- replicas ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def replica(server: RedisServer, client: Any, tmp_path: Path) -> Iterator[RedisServer]:
+    """Copies `server`, and has all that it holds."""
+    client.config_set("repl-diskless-sync-delay", 0)
+    with redis_server("--replicaof", f"127.0.0.1 {server.port}", "--dir", str(tmp_path)) as running:
+        everything_is_copied(client)
+        yield running
+
+
+def everything_is_copied(client: Any) -> None:
+    """Wait until the replica has all; a server waits for the writes of the connection that asks."""
+    client.set("something", 1)
+    assert client.wait(1, PATIENCE_S * 1000) == 1
+
+
+async def until_one_waits(client: Any) -> None:
+    """Return when a connection is waiting for the replica."""
+    with anyio.fail_after(PATIENCE_S):
+        while not any(each["cmd"] == "wait" for each in client.client_list()):  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+def hasty(url: str, **options: Any) -> RedisStore:
+    """Returns a store that gives up soon, and by its own bound before the client's."""
+    return RedisStore(redis.Redis.from_url(url, socket_timeout=PATIENCE_S), timeout=0.5, **options)
+
+
+@pytest.mark.costly
+async def test_a_call_that_a_replica_has_not_acknowledged_does_not_run(
+    server: RedisServer, client: Any, replica: RedisServer
+) -> None:
+    """Its claim is given back. A result is reported as not kept, and may be kept by a second try."""
+    words = "expected the call to be acknowledged by fsync=False and replicas=1 within timeout=0.5 s, got 0 replicas"
+    store, brief = RedisStore(server.url, timeout=PATIENCE_S, replicas=1), hasty(server.url, replicas=1)
+    with store, brief, redis.Redis.from_url(replica.url) as copy:
+        assert (await run_once(store, Runs("paid"), call("pay", "first"))).not_kept is None
+        assert copy.hget("streamtools:first", "state") == b"completed"
+        assert await store.claim("second", "print") == Claimed()
+
+        replica.pause()
+        with pytest.raises(TimeoutError, match=words):
+            await brief.complete("second", b"1")
+        runs = Runs("paid")
+        with pytest.raises(ToolNotStarted, match=f"^not run: {words}"):
+            await run_once(brief, runs, call("pay", "third"))
+        assert runs.begun == 0
+        assert not client.exists("streamtools:third")
+        assert (await run_once(store, runs, call("pay", "first"))).recorded  # and nobody is waited for
+
+        answers: list[object] = []
+
+        async def claim() -> None:
+            answers.append(await store.claim("fourth", "print"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(claim)
+            await until_one_waits(client)
+            client.client_kill_filter(_type="normal", skipme=True)  # the next connection waits for the claim, too
+            await until_one_waits(client)
+            assert not answers
+            replica.go_on()
+        assert answers == [Claimed()]
+        assert copy.hget("streamtools:fourth", "state") == b"claimed"
+        client.config_set("maxmemory", 1)
+        with pytest.raises(redis.ResponseError, match="used memory > 'maxmemory'"):
+            await store.complete("second", b"1")
+        client.config_set("maxmemory", 0)
+        await store.complete("second", b"1")
+        assert copy.hget("streamtools:second", "state") == b"completed"
+        assert not (await run_once(store, runs, call("pay", "third"))).recorded
+
+
+@pytest.mark.costly
+async def test_a_failover_loses_what_the_replica_did_not_have_unless_replicas_are_waited_for(
+    server: RedisServer, client: Any, replica: RedisServer, proxy: Proxy
+) -> None:
+    """Not promised: after it the call runs again. Only a store that made a claim which was lost notices that.
+    A store that waits is refused, also when another server takes over between claim and acknowledgement.
+    """
+
+    def takes_over() -> str:
+        client.delete("streamtools:key")
+        return "pass"
+
+    with RedisStore(proxy.url, timeout=PATIENCE_S, replicas=1) as between:
+        proxy.does = takes_over
+        with pytest.raises(ToolNotStarted, match="another server has taken over, without the claim"):
+            await between.claim("key", "print")
+        proxy.does = lambda: "pass"
+        client.flushall()
+    with RedisStore(proxy.url) as store, hasty(server.url, replicas=1) as waits, RedisStore(replica.url) as new:
+        assert await store.claim("before", "print") == Claimed()
+        everything_is_copied(client)
+        with redis.Redis.from_url(replica.url) as promoted:
+            promoted.replicaof("NO", "ONE")
+        assert await store.claim("key", "print") == Claimed()
+        with pytest.raises(ToolNotStarted, match="got 0 replicas"):
+            await waits.claim("another", "print")
+
+        proxy.port = replica.port
+        server.stop()
+        assert isinstance(await new.claim("before", "print"), StillRunning)
+        with pytest.raises(ToolNotStarted, match=r"and claim 2, got '[0-9a-f]{16}' and claim 1"):
+            await store.claim("key", "print")
+        assert await new.claim("key", "print") == Claimed()
+
+
+@pytest.mark.costly
+async def test_an_fsync_is_waited_for_or_refused_where_the_server_has_none(
+    server: RedisServer, client: Any, tmp_path: Path
+) -> None:
+    """The version counts, and an append-only file."""
+    has_it = tuple(map(int, client.info("server")["redis_version"].split(".")))[:2] >= (7, 2)
+    with redis_server("--appendonly", "yes", "--dir", str(tmp_path)) as keeping:
+        for running, works in ((server, False), (keeping, has_it)):
+            with RedisStore(running.url, fsync=True) as store, hasty(running.url, fsync=True, replicas=1) as both:
+                if works:
+                    assert await store.claim("key", "print") == Claimed()
+                    await store.complete("key", b"1")
+                    with pytest.raises(ToolNotStarted, match=r"fsync=True and replicas=1 .* got 0 replicas$"):
+                        await both.claim("another", "print")
+                else:
+                    with pytest.raises(LocalProtocolError, match=r"a Redis server with WAITAOF \(7.2 or later\)"):
+                        await store.claim("another", "print")
+            with RedisStore(running.url) as reads:
+                assert await reads.claim("another", "print") == Claimed(), "it was given back"
 
 
 # -- answers that are lost -----------------------------------------------------------------------------------------
