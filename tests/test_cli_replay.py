@@ -89,7 +89,7 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(path: str, capsys: pytest.Ca
     ("arguments", "status", "says"),
     [
         (["replay", "missing.jsonl"], 1, "cannot read missing.jsonl: No such file or directory"),
-        (["replay", "page.html"], 1, "page.html, line 1: this is not JSON, so the file is not a recording"),
+        (["replay", "page.html"], 1, "page.html is not a recording: it has no whole line"),
         (["replay", "run.jsonl", "--speed", "0"], 2, "expected a number greater than 0, got '0'"),
         (["replay", "run.jsonl", "--speed", "fast"], 2, "expected a number greater than 0, got 'fast'"),
         (["view", "page.html"], 1, "cannot read page.html: it is neither a recording nor JSON"),

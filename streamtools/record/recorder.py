@@ -10,8 +10,9 @@ In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recordi
     {"run_end": "answered"}                              the run is over
     {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
 
-Nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full. The file is
-open while a step goes on, and no longer. A failure drops the recorder, and the run goes on.
+Nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full; then the next
+step begins on a line of its own. The file is open while a step goes on, and no longer. A failure drops the recorder for
+the rest of its step, and the run goes on. A forked child leaves an open file to its parent.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import logging
 import os
 import re
 import time
+import weakref
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -116,6 +118,7 @@ class Recorder:
         self._run_id: str | None = None
         self._facts: dict[str, str | None] = {}
         self._file: BinaryIO | None = None
+        self._is_parents = False  # the file is a parent process', which goes on with it
         self._size = 0
 
     # -- as an observer --
@@ -209,15 +212,21 @@ class Recorder:
 
     def _open(self) -> None:
         """Opens the file, and names the run in it: others may have been recorded there since."""
-        if self._file is not None or self.cut:
+        if self._file is not None or self.cut or self._is_parents:
             return
         # Private, because it has all that the model and the tools said. Locked, because the lines of a step belong
         # together: while another run is being recorded into it, this raises a BlockingIOError.
-        number = open_private(self.path, os.O_WRONLY | os.O_APPEND)
-        self._file = os.fdopen(number, "ab", buffering=_BUFFER)
+        number = open_private(self.path, os.O_RDWR | os.O_APPEND)
+        self._file = os.fdopen(number, "a+b", buffering=_BUFFER)
+        _with_file.add(self)
         if fcntl is not None:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._size = self._file.tell()
+        self._size = self._file.seek(0, os.SEEK_END)
+        # A full disk, or the end of a process, may have torn the last line: the next one must not be joined to it.
+        if self._size:
+            self._file.seek(self._size - 1)
+            if self._file.read(1) != b"\n":
+                self._size += self._file.write(b"\n")
         self._write(
             {
                 "recording": VERSION,
@@ -232,9 +241,16 @@ class Recorder:
 
     def close(self) -> None:
         """Closes the file, as the end of each step does. The next step opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()  # raises where the disk is full, and closes the file even so
+
+    def leave_to_parent(self) -> None:
+        """Closes a forked child's copy of an open file, and leaves its buffer and the rest of the run to the parent."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            # The copy would keep the parent's lock, and its buffer would be written a second time at the child's end.
+            self._file.raw.close()  # type: ignore[attr-defined]  # it is buffered
+            self._file, self._is_parents = None, True
 
     def _write(self, written: Mapping[str, Any]) -> None:
         if self._file is None:
@@ -248,6 +264,19 @@ class Recorder:
             return
         self._size += len(line)
         self._file.write(line)
+
+
+_with_file: weakref.WeakSet[Recorder] = weakref.WeakSet()
+"""The recorders that have had their file open."""
+
+
+def _leave_to_parent() -> None:
+    for recorder in list(_with_file):
+        recorder.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _file_name(run_id: str) -> str:

@@ -1,7 +1,8 @@
 """Reads a recording: its events, its turns, and the bodies of its responses.
 
 In: a file of `streamtools.record.record`, which is not trusted. Out: a `Recording`. A last line that was cut, as by the
-end of the program, is left out; any other line that makes no sense is a `RecordingError` with its number.
+end of the program, is left out. A line that is not JSON was torn, as by a full disk: it is lost, its number kept.
+Any other line that makes no sense is a `RecordingError` with its number.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class _Run:
     """Of the times that are read now: a run that goes on in another process may have another clock."""
     outcome: str | None = None
     cut: bool = False
+    lost: list[int] = field(default_factory=list)
 
 
 class Recording:
@@ -97,10 +99,12 @@ class Recording:
         """The run's outcome (`RunOutcome`); None if it has none, or had not ended."""
         self.cut = run.cut
         """True if the recording was full before the run had ended."""
+        self.lost = tuple(run.lost)
+        """The numbers of the file's lines that were torn, as by a full disk; the rest of their step is missing."""
         self.entries = tuple(run.entries)
         """Everything, in the order in which it happened."""
 
-    __repr__ = shown_by("run_id", "name", "began", "redacted", "outcome", "cut")
+    __repr__ = shown_by("run_id", "name", "began", "redacted", "outcome", "cut", "lost")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, run_id: str | None = None, limits: Limits = Limits()) -> Recording:
@@ -219,13 +223,18 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
         )
     runs: dict[str, _Run] = {}
     current: _Run | None = None
+    lost: list[int] = []  # before any run
     lines = path.read_bytes().split(b"\n")
     # What follows the last line end is nothing, or was cut when the program ended: a recording of a program that died
     # ends where the program did.
     whole = len(lines) - 1
     for number, line in enumerate(lines[:whole], start=1):
         try:
-            record = json.loads(line)
+            try:
+                record = json.loads(line)
+            except (json.JSONDecodeError, UnicodeDecodeError):
+                (lost if current is None else current.lost).append(number)
+                continue
             if not isinstance(record, dict):
                 raise ValueError(f"expected an object, got {type(record).__name__}")
             if "recording" in record:
@@ -238,15 +247,13 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
             raise RecordingError(f"{path}, line {number}: {_problem(error)}") from None
     if not runs:
         raise RecordingError(f"{path} is not a recording: it has no whole line")
+    first = next(iter(runs.values()))
+    first.lost = [*lost, *first.lost]
     return runs
 
 
 def _problem(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "a value is nested too deeply"
-    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
-        return "this is not JSON, so the file is not a recording"
-    return one_line(str(error), 300)
+    return "a value is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 300)
 
 
 def _begun(record: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:

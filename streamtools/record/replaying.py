@@ -141,7 +141,8 @@ class Replay:
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """The reasons why some of the recording was not decoded again: it is redacted, or stages are missing."""
+        """The reasons why some of the recording was not decoded again: it is redacted, stages are missing,
+        or lines were torn."""
         return self._source.unchecked
 
     async def __aenter__(self) -> Self:
@@ -469,6 +470,8 @@ class Redecoding:
         """The differences so far."""
         self.unchecked: list[str] = ["the recording is redacted"] if recording.redacted else []
         """Why some of the responses were not decoded again."""
+        if recording.lost:
+            self.unchecked.append(f"lines of the file were torn: {', '.join(map(str, recording.lost[:10]))}")
         self._recording = recording
         self._tools = tools
         self._stages = stages

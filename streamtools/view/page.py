@@ -293,6 +293,8 @@ def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture
                 drawing.feed(entry, at)
         if recording.cut:
             drawing.picture.notes.append("The recording was full before the run had ended.")
+        if recording.lost:
+            drawing.picture.notes.append("Lines of the recording were torn: the rest of their step is missing.")
         if recording.redacted:
             drawing.picture.notes.append("The recording is redacted: a text appears as a whole, where it ends.")
     return drawing.finish()

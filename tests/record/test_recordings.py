@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import stat
 import sys
@@ -24,8 +25,8 @@ from streamtools import Limits, Observation, Suspended, Trajectory, agent_loop, 
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolFailed
-from streamtools.events import StepStart, StreamWarning
-from streamtools.record import Chunk, RecordedError, RecordedObject, Recording, RecordingError, record
+from streamtools.events import StepStart, StreamWarning, TextDelta
+from streamtools.record import Chunk, RecordedError, RecordedObject, Recording, RecordingError, record, replay
 
 pytestmark = pytest.mark.anyio
 
@@ -280,6 +281,83 @@ async def test_a_recorder_that_cannot_write_is_dropped_with_a_warning(tmp_path: 
     ]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+async def test_a_run_is_recorded_on_after_the_disk_was_full_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    """A limit on files' size tears a line as a full disk does; then room is made, and the run goes on."""
+    import resource
+
+    path = tmp_path / "run.jsonl"
+    run = Trajectory(observers=[record(path)])
+    long, limits = chat(["x" * 100_000], finish="stop"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, limits[1]))
+    try:
+        torn = await pipeline(sent(long), trajectory=run)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [(one.code, one.detail) for one in torn.warnings] == [("observer_failed", "Recorder raised OSError")]
+    await run_pipeline(pipeline(sent(chat(["two"], finish="stop")), trajectory=run))
+    found = Recording.read(path)
+    assert len(found.lost) == 1
+    assert not lines(path)[found.lost[0] - 1].endswith(b"}\n")
+    assert [turn.text for turn in found.turns][1:] == ["two"]
+    async with replay(path) as again:
+        events = [event async for event in again]
+    assert len(events) == len(found.events)
+    assert (again.differences, again.unchecked) == ((), (f"lines of the file were torn: {found.lost[0]}",))
+
+
+async def test_a_torn_line_is_lost_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
+    whole, events = lines(path), Recording.read(path).events
+    assert Recording.read(path).lost == ()
+    for at in range(1, len(whole) - 1):
+        path.write_bytes(b"".join([*whole[:at], whole[at][: len(whole[at]) // 2], b"\n\xff\n", *whole[at + 1 :]]))
+        found = Recording.read(path)
+        assert found.lost == (at + 1, at + 2)
+        assert len(events) - 1 <= len(found.events) <= len(events)
+    path.write_bytes(b"".join([whole[0][:20], b"\n", *whole]))
+    assert Recording.read(path).lost == (1,)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on Windows")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other threads run
+async def test_a_fork_in_a_tool_leaves_the_recording_to_the_parent(tmp_path: Path) -> None:
+    """The child inherits the file with its lock and its buffer, and lives on."""
+    path, pipe = tmp_path / "run.jsonl", os.pipe()
+    run = Trajectory(observers=[recorder := record(path)])
+    children: list[int] = []
+
+    @tool(effect="pure")
+    async def fork() -> str:
+        """Fork a child."""
+        if (child := os.fork()) == 0:
+            try:
+                for _ in range(3):
+                    recorder.on_event(StepStart(run_id=run.run_id))
+                    recorder.on_event(TextDelta("of the child"))
+                os.read(pipe[0], 1)
+            finally:
+                os._exit(0)
+        children.append(child)
+        return "forked"
+
+    try:
+        await run_pipeline(pipeline(sent(chat(calls=[("a", "fork", "{}")])), tools=[fork], trajectory=run))
+        second = await pipeline(sent(chat(["two"], finish="stop")), trajectory=run)
+        assert second.warnings == ()
+    finally:
+        os.write(pipe[1], b".")
+        for child in children:
+            os.waitpid(child, 0)  # noqa: ASYNC222 - it ends at once
+        os.close(pipe[0])
+        os.close(pipe[1])
+    found = Recording.read(path)
+    assert found.lost == ()
+    assert [event.seq for event in found.events] == list(range(len(found.events)))
+    assert [turn.text for turn in found.turns] == ["", "two"]
+
+
 async def test_a_recorder_records_one_run_alone(tmp_path: Path) -> None:
     recorder = record(tmp_path / "run.jsonl")
     await pipeline(sent(chat(["Hi"], finish="stop")), observers=[recorder])
@@ -314,8 +392,6 @@ async def test_of_a_run_that_died_all_whole_lines_are_read(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"data: {}", "line 2: this is not JSON, so the file is not a recording"),
-        (b"\xff", "line 2: this is not JSON"),
         (b"[]", "line 2: expected an object, got list"),
         (b"{}", "line 2: a line of an unknown kind"),
         (b"[" * 10_000, "line 2: a value is nested too deeply"),
@@ -367,7 +443,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
         (b"", "it has no whole line"),
         (HEAD[:-1], "it has no whole line"),
         (b'{"event": "TextStart"}\n', "line 1: no recording begins before it"),
-        (b"data: [DONE]\n", "line 1: this is not JSON"),
+        (b"data: [DONE]\n\xff\n", "is not a recording"),
     ):
         path.write_bytes(content)
         with pytest.raises(RecordingError, match=problem):
