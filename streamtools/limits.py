@@ -130,7 +130,8 @@ class Limits:
     count, too. None: no limit."""
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
-    too; while the consumer is behind nothing is expected. None: no limit."""
+    too; while the consumer is behind nothing is expected, and time in which the process is stopped does not count.
+    None: no limit."""
     # -- files and queues --
     max_recording_bytes: int = 256 << 20
     """One file of `streamtools.record.record`. A recording ends where it is full, with a note; the run goes on."""

@@ -34,7 +34,7 @@ from ..event_loop import refuse_deferred
 from ..events import Event, StreamEnd, StreamWarning
 from ..limits import Limits
 from ..parts import StepOutcome
-from .pump import ItemDecoder, Pump
+from .pump import LOOKS, ItemDecoder, Pump
 from .step import Step
 
 __all__ = ["Deadlines", "Settling", "join"]
@@ -170,7 +170,6 @@ def _end(task: Any, loop: Any) -> None:
 # -- the end of a step, and its deadlines ------------------------------------------------------------------------------
 
 
-_LOOKS = 8  # how often a source is looked at within its idle timeout
 _TRIES = 16  # to settle: each try gets further, and nobody presses Ctrl-C more often than that
 
 
@@ -270,6 +269,8 @@ class Deadlines:
     at: At | None = None
     """Calls back at a time of the event loop; None before `set`."""
     look_every_s: float = math.inf
+    look_until: float = math.inf
+    """When the next look would be too late to count."""
     of_step: dict[str, Timer] = field(default_factory=dict)
     """The timers of the step and the run, by the names of their limits."""
     of_source: dict[str, Timer] = field(default_factory=dict)
@@ -278,7 +279,7 @@ class Deadlines:
     def set(self, at: At, run_began_at: float) -> None:
         """Starts the deadlines now, that of the run from its beginning, on ``time.monotonic``."""
         limits, now = self.limits, time.monotonic()
-        self.at, self.look_every_s = at, self.pump.idle_timeout_s / _LOOKS
+        self.at, self.look_every_s = at, self.pump.idle_timeout_s / LOOKS
         if self.look_every_s < math.inf:
             self._look()
         for name, began, missed, kept in (
@@ -308,5 +309,11 @@ class Deadlines:
         """Looks at the source, now and from time to time."""
         assert self.at is not None, "set"
         now = anyio.current_time()
-        self.pump.look(now)
+        # After a process was stopped, this may run before the task that reads what has come meanwhile. The look after
+        # one that was late counts, however late: a loop that is always late must find out, too.
+        if now > self.look_until:
+            self.look_until = math.inf
+        else:
+            self.look_until = now + 2 * self.look_every_s
+            self.pump.look()
         self.of_source["idle_timeout"] = self.at(now + self.look_every_s, self._look)

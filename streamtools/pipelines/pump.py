@@ -27,13 +27,16 @@ from .step import Step
 if TYPE_CHECKING:
     from .given_calls import CallsDecoder
 
-__all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
+__all__ = ["LOOKS", "ItemDecoder", "Pump", "Transform", "unwrapped"]
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
 ItemDecoder: TypeAlias = "StreamDecoder | CallsDecoder"
 """A decoder of a source's items into events."""
+
+LOOKS = 8
+"""How often a source is looked at within its idle timeout."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +64,7 @@ class Pump:
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
     _seen_length: int = -1  # how much had come when `look` looked last
-    _since: float = 0.0  # since when it has been no more than that
+    _silent_looks: int = 0  # looks since then that found no more than that
     _pausing: bool = False  # for the consumer, or for a call to start: the source is not asked
     _passing_on: bool = False  # the transforms have events, and have not asked for more
 
@@ -99,15 +102,18 @@ class Pump:
         if self._reading is not None:
             self._reading.cancel()
 
-    def look(self, now: float) -> None:
-        """Stops reading a source that has been silent for too long. While the consumer is behind, or a transform is
-        busy, nothing is expected of the source."""
+    def look(self) -> None:
+        """Stops reading a source that has been silent for `LOOKS` looks; look that often in `idle_timeout_s`. While the
+        consumer is behind, or a transform is busy, nothing is expected of the source."""
+        # Looks are counted, not seconds: while the process is stopped, or something blocks the event loop, the time
+        # goes on, and bytes that come meanwhile are read only afterwards.
         if self._pausing or self._passing_on:
             self._seen_length = -1  # a silence begins later, and is counted from the next look
         elif self._decoder.received != self._seen_length:
-            self._seen_length, self._since = self._decoder.received, now
-        elif now - self._since >= self.idle_timeout_s:
-            self._since = math.inf
+            self._seen_length, self._silent_looks = self._decoder.received, 0
+        elif (silent := self._silent_looks + 1) < LOOKS:
+            self._silent_looks = silent
+        else:
             self.fail(TruncatedStream(f"the source was silent for idle_timeout={self.idle_timeout_s:g} seconds"))
 
     async def _run(self) -> None:

@@ -120,6 +120,69 @@ async def test_without_a_timeout_a_silent_source_is_waited_for() -> None:
                 pass
 
 
+def test_a_process_that_was_stopped_reads_first_what_has_come_meanwhile() -> None:
+    """The clock jumps, as it does for a process that gets SIGSTOP, at any moment of the silence before."""
+    for silence in (0.0, 40.0, 80.0, 99.0):
+        clock = trio.testing.MockClock(autojump_threshold=0)
+
+        async def stopped(silence: float = silence, clock: trio.testing.MockClock = clock) -> AsyncIterator[bytes]:
+            first, *rest = chat(["Hi"], finish="stop")
+            yield first
+            await trio.sleep(silence)
+            clock.jump(1000)
+            for _ in range(10):  # the layers between a socket and its reader
+                await trio.lowlevel.checkpoint()
+            for item in rest:
+                yield item
+
+        async def read(source: AsyncIterator[bytes]) -> None:
+            async with pipeline(source, limits=Limits(idle_timeout=100.0)) as events:
+                async for _ in events:
+                    pass
+            assert events.turn.complete
+
+        trio.run(read, stopped(), clock=clock)
+
+
+@on_its_own_time
+async def test_time_in_which_the_process_was_stopped_is_not_the_sources_silence() -> None:
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, trio.testing.MockClock)
+
+    async def stopped() -> AsyncIterator[bytes]:
+        first, *rest = chat(["Hi"], finish="stop")
+        yield first
+        await trio.sleep(30)
+        clock.jump(1000)
+        await trio.sleep(60)  # the server goes on only now
+        for item in rest:
+            yield item
+
+    async with pipeline(stopped(), limits=Limits(idle_timeout=100.0)) as events:
+        async for _ in events:
+            pass
+    assert events.turn.complete
+
+
+@on_its_own_time
+async def test_a_loop_that_is_always_late_finds_a_silent_source_all_the_same() -> None:
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, trio.testing.MockClock)
+
+    async def block() -> None:
+        while True:
+            await trio.sleep(1)
+            clock.jump(30)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(block)
+        async with pipeline(hang([]), limits=Limits(idle_timeout=100.0)) as events:
+            with pytest.raises(TruncatedStream, match="silent"):
+                async for _ in events:
+                    pass
+        nursery.cancel_scope.cancel()
+
+
 # -- one watch for all streams of an event loop ------------------------------------------------------------------------
 
 
