@@ -145,6 +145,15 @@ def wait_at(name: str) -> None:
 
 
 @tool
+def wait_for_file(path: str, ctx: ToolContext) -> int:
+    """Report that it runs, wait until there is such a file, and return the process id."""
+    ctx.progress("runs")
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return os.getpid()
+
+
+@tool
 async def count(to: int) -> AsyncIterator[Any]:
     """Count, then say that it is done."""
     for number in range(to):

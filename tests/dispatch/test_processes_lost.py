@@ -382,3 +382,64 @@ async def test_killing_the_whole_program_ends_its_workers_and_their_children_and
     store.close()
     assert isinstance(claim, EndUnknown)
     assert len(effects.read_text().splitlines()) == 1
+
+
+# -- forks of the program ----------------------------------------------------------------------------------------------
+
+FORKING = """
+import asyncio, os, sys
+from executor_tools import wait_for_file, worker_id
+from processes import begin, call, nobody
+from streamtools.dispatch.executors import ProcessExecutor
+from streamtools.errors import ToolNotStarted
+
+async def use_the_parents(executor):
+    try:
+        print("ran", await executor.run(call("worker_id"), begin, nobody))
+    except ToolNotStarted as error:
+        print(str(error).replace(str(os.getppid()), "PARENT"))
+    await executor.__aexit__(None, None, None)
+
+def child_that_uses_it():
+    loop = asyncio.new_event_loop()
+    executor = ProcessExecutor([worker_id])
+    loop.run_until_complete(executor.__aenter__())
+    before = loop.run_until_complete(executor.run(call("worker_id"), begin, nobody))
+    if os.fork() == 0:
+        asyncio.set_event_loop(other := asyncio.new_event_loop())
+        other.run_until_complete(use_the_parents(executor))
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+    after = loop.run_until_complete(executor.run(call("worker_id"), begin, nobody))
+    print("the same worker" if after == before else "another worker")
+    loop.run_until_complete(executor.__aexit__(None, None, None))
+
+async def child_that_ends_its_loop():
+    runs = asyncio.Event()
+    async with ProcessExecutor([wait_for_file]) as executor:
+        waits = call("wait_for_file", path=sys.argv[1])
+        running = asyncio.create_task(executor.run(waits, begin, lambda _: runs.set()))
+        await runs.wait()
+        if os.fork() == 0:
+            sys.stderr = open(os.devnull, "w")
+            sys.exit()
+        os.wait()
+        open(sys.argv[1], "w").close()
+        print("its call ended" if await asyncio.wait_for(running, 20) else "")
+
+child_that_uses_it()
+asyncio.run(child_that_ends_its_loop())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on Windows")
+def test_a_forked_child_of_the_program_leaves_the_workers_to_its_parent(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", FORKING, str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
+    assert done.stdout.splitlines() == [
+        "not run: the workers are those of process PARENT; make an executor in this one",
+        "the same worker",
+        "its call ended",
+    ], done.stderr

@@ -7,7 +7,8 @@ was idle; a worker that is lost after it may have done anything. All that cuts a
 closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `worker` for
 what is beyond reach. A deadline and the worker's end are not final: an answer that is in the pipe by then is the call's
 end. No task waits in the background: the task that runs a call reads its worker's answers, and awaits the worker's end
-beside them, since a child may hold the pipe open.
+beside them, since a child may hold the pipe open. A forked child of the host has copies of the executor and of all
+tasks; its copies leave the workers alone, which are the parent's.
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class ProcessExecutor(BlockExecutor):
         start_timeout_s: how long a worker may take to start, to import a tool and to report that it is ready.
         backend: the event loop that runs async tools in a worker.
 
+    A forked child makes an executor of its own: calls with its parent's are refused there (`ToolNotStarted`).
+
     Raises:
         ToolDefinitionError: a worker would not find one of the tools.
     """
@@ -109,16 +112,21 @@ class ProcessExecutor(BlockExecutor):
         if not sys.executable:
             raise LocalProtocolError("ProcessExecutor: sys.executable is not set, so no worker can be started")
         await super().__aenter__()
+        self._pid = os.getpid()
         self._limiter = CapacityLimiter(self._max_workers)
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         """Kills the workers that are busy, ends the others, and kills what any of them has started."""
+        if os.getpid() != self._pid:
+            return
         await super().__aexit__()
         while self._idle:
             await self._idle.pop().end()
 
     async def _body(self, call: Invocation, known: tuple[str, Tool[..., Any]], emit: Emit, run: WorkerRun) -> Any:
+        if os.getpid() != self._pid:
+            raise ToolNotStarted(f"not run: the workers are those of process {self._pid}; make an executor in this one")
         limit = self._max_message_bytes
         request = encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
         borrower = object()  # one task may run several calls, in an order of its own
@@ -212,6 +220,7 @@ class _Worker:
         self._received: PipeFrame | None = None
         self._number = 0
         self._pid: int | None = None  # from the worker's own frames, since a launcher may stand between
+        self._host = os.getpid()
 
     @classmethod
     async def start(cls, max_message_bytes: int) -> _Worker:
@@ -315,6 +324,9 @@ class _Worker:
     async def kill(self, afterwards: Callable[[], Awaitable[None]] | None = None) -> str:
         """Ends the process and all that it has started, whatever they do, and returns how it ended. `afterwards` is
         awaited before the worker's pipes are closed."""
+        # A forked child that ends its copy of the event loop cancels the copies of its parent's calls.
+        if os.getpid() != self._host:
+            return "it is another process'"
         with CancelScope(shield=True):
             looks_again = kill_family(self._process, self._mark)
             code = await self._process.wait()
