@@ -260,8 +260,12 @@ class TurnBuilder:
         for part in self._parts:
             if isinstance(part, _OpenPart):
                 part = part.close()
-            elif part.kind == "call" and (call := next(in_order)).call_id != part.call_id:
-                part = replace(part, call_id=call.call_id)
+            elif part.kind == "call":
+                # An interrupt may have come between a call's part and the call, and the event a second time after it.
+                if (call := next(in_order, None)) is None:
+                    continue
+                if call.call_id != part.call_id:
+                    part = replace(part, call_id=call.call_id)
             parts.append(part)
         return tuple(parts)
 

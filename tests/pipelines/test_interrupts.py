@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import textwrap
 import time
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import anyio
 import pytest
+from streams import chat
 
 from benchmarks.soak_interrupts import BOUND_S, Tally, soak
+from streamtools import Pipeline, pipeline, turn
 
 ROOT = Path(__file__).parents[2]
 LOADED_S = 3.0  # what a machine with other work to do may add to each bound
@@ -110,6 +116,41 @@ def test_a_sync_tool_that_never_ends_keeps_no_program_alive(runner: str) -> None
     assert said["observed"] == "['timed_out']"
     assert errors == ""
     assert took < LOADED_S
+
+
+def test_an_interrupt_on_any_line_of_the_turns_making_leaves_a_turn_with_each_call_once() -> None:
+    async def main(block: Pipeline) -> None:
+        async with block as events:
+            async for _ in events:
+                pass
+
+    for line in itertools.count(1):
+        left = line
+
+        def trace(frame: FrameType, what: str, _: object) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != turn.__file__:
+                return None
+            left -= what == "line"
+            if left == 0:
+                left = -1
+                raise KeyboardInterrupt
+            return trace
+
+        block = pipeline(chat(["Hi"], calls=[("a", "x", "{}"), ("b", "y", "{}")]))
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            anyio.run(main, block)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        made = block.turn
+        assert [part.call_id for part in made.parts if part.kind == "call"] == [call.call_id for call in made.calls]
+        if left > 0:  # it has fewer lines
+            break
+    assert line > 20
 
 
 @pytest.mark.parametrize("runner", ["asyncio.run(main())", "import trio; trio.run(main)"], ids=["asyncio", "trio"])
