@@ -7,11 +7,10 @@ import sys
 from collections.abc import AsyncIterator
 
 from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 from mcp.server.mcpserver import MCPServer
 
 from streamtools import Observation, pipeline
-from streamtools.mcp import Pins, SchemaCache, fetch_tools
+from streamtools.mcp import Pins, SchemaCache, fetch_tools, stdio_transport
 
 BODY = b"""\
 data: {"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function",\
@@ -41,7 +40,7 @@ async def main() -> None:
     cache, pins = SchemaCache(), Pins()  # keep both between runs; Pins.dumps() returns the text for a file
     command = StdioServerParameters(command=sys.executable, args=[__file__, "serve"])
     handler = cache.message_handler("weather")  # the server sends a message when its tools change
-    async with stdio_client(command) as (read, write), ClientSession(read, write, message_handler=handler) as session:
+    async with stdio_transport(command) as streams, ClientSession(*streams, message_handler=handler) as session:
         await session.initialize()
         tools = await fetch_tools(session, server="weather", prefix="weather", cache=cache, pins=pins)
         print([tool.to("openai.chat_completions")["function"]["name"] for tool in tools])

@@ -80,6 +80,9 @@ class Limits:
     max_validation_steps: int = 500_000
     """Schemas applied to values while one call's arguments are checked by a foreign schema, or as much other work (some
     0.3 s; a call needs tens). The call becomes ``invalid``."""
+    max_message_bytes: int = 8 << 20
+    """One message of an MCP server, over the transports of `streamtools.mcp` (as large as a whole list may be; the
+    MCP SDK has 1 MiB for an event, and no bound for a line or body). The request is answered with an error instead."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
     max_list_bytes: int = 8 << 20

@@ -205,6 +205,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/mcp/test_mcp_bounds.py::test_a_schema_is_kept_once_however_many_keep_it",
             "tests/mcp/test_mcp_bounds.py::test_the_time_of_listing_covers_making_the_tools",
             "tests/mcp/test_mcp_bounds.py::test_other_tasks_go_on_while_one_large_tool_is_made",
+            "tests/mcp/test_mcp_transports.py::test_a_list_of_32_mb_in_one_line_is_refused_and_costs_little",
             "tests/exports/test_foreign_schemas_exported.py::test_references_that_multiply_are_bounded",
         ),
     ),

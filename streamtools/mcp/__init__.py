@@ -13,8 +13,10 @@ from .calls import result_for_mcp, tool_result
 from .definition import RefusedTool, ServerTool
 from .fetch import FetchedTools, SchemaCache, fetch_tools
 from .pins import Pins, ToolChange
+from .transports import BoundedHTTPTransport, stdio_transport
 
 __all__ = [
+    "BoundedHTTPTransport",
     "FetchedTools",
     "Pins",
     "RefusedTool",
@@ -23,5 +25,6 @@ __all__ = [
     "ServerTool",
     "fetch_tools",
     "result_for_mcp",
+    "stdio_transport",
     "tool_result",
 ]

@@ -2,7 +2,8 @@
 
 Speaks MCP 2025-06-18. Its tool ``received`` answers with all that has come so far. With the argument ``broken`` its
 list ends in a page with a tool that breaks the protocol, with ``none`` in one that holds no list,
-with ``halves`` and ``deep`` in one that strict parsers do not read.
+with ``halves`` and ``deep`` in one that strict parsers do not read, with ``large`` in one of 32 MB; with
+``answers`` it has a tool that answers with as much.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ if "deep" in sys.argv:
     for _ in range(300):
         DEEP = {"not": DEEP}
     PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {"name": "deep", "inputSchema": DEEP}]]
+if "large" in sys.argv:
+    PAGES[1:] = [[{"name": "large", "inputSchema": NOTHING, "description": "x" * 32_000_000}]]
+if "answers" in sys.argv:
+    PAGES[1:] = [[{"name": "large", "inputSchema": NOTHING}, PAGES[1][6]]]
 if "none" in sys.argv:
     PAGES[1:] = [cast("list[Any]", 7)]
 
@@ -86,6 +91,8 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
         case "change":
             send(method="notifications/tools/list_changed")
             return text("changed")
+        case "large":
+            return text("x" * 32_000_000)
         case "received":
             return text(json.dumps({"pid": os.getpid(), "received": received}))
         case "slow":

@@ -369,4 +369,5 @@ def test_no_limit_is_left_out() -> None:
     elsewhere |= {"max_result_media_bytes"}  # tests/dispatch/test_blocks_of_a_result.py
     elsewhere |= {name for name in LIMITS if name.startswith(("max_schema_", "max_pattern_", "max_validation_"))}
     elsewhere |= {name for name in LIMITS if name.startswith(("max_list", "max_description_", "max_progress_"))}  # MCP
+    elsewhere |= {"max_message_bytes"}  # tests/mcp/test_mcp_transports.py
     assert STREAM.keys() | CALL.keys() | elsewhere == LIMITS

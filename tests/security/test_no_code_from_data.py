@@ -72,6 +72,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("opens connections", "integrations/httpx.py"): "a transport of the application's own is wrapped, and does so",
     ("opens connections", "cli/view.py"): "--open shows the page that was just written, by the path of its file",
     ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",
+    ("starts programs", "mcp/transports.py"): "the server that the program names, no shell",
 }
 """Where such a name may stand, and why that is no way in."""
 

@@ -1,0 +1,325 @@
+"""Opens connections to MCP servers on which each message is bounded before it is parsed.
+
+In: the parameters of a server's process, or an HTTP transport; and `Limits`. Out: what the MCP SDK's ``ClientSession``
+takes. The SDK's own transports gather a line or body without a bound, and parse it in the event loop.
+
+An answer beyond ``max_message_bytes`` is dropped as it is read. In its place the session gets an error for the request,
+so that the caller reads what was too large, and the connection goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from typing import Any
+
+import anyio
+from anyio import CancelScope, to_thread
+from anyio.abc import ObjectReceiveStream, ObjectSendStream, Process
+from anyio.lowlevel import checkpoint
+from pydantic import TypeAdapter
+
+from ..limits import Limits
+from ..text import excerpt
+
+__all__ = ["BoundedHTTPTransport", "stdio_transport"]
+
+GRACE_S = 2.0
+"""Seconds for a server to end by itself, and again after each signal; as the SDK has them."""
+
+SMALL_BYTES = 64 << 10
+"""Lines that are parsed in the event loop; larger ones are parsed in a thread."""
+
+_END_BYTES = 4096
+"""Bytes of each end of a line that is dropped: they have the id of its request."""
+
+_INTERNAL_ERROR = -32603  # of JSON-RPC
+
+
+def _refusal(request_id: Any, method: str, server: str, limits: Limits) -> str:
+    """Returns the answer in the place of one that is too large, as JSON."""
+    # It says that the request was answered: the model must not take this for a call that may be made again.
+    words = (
+        f"{excerpt(server, 200)} has answered {method} with more than max_message_bytes={limits.max_message_bytes}, "
+        "which were dropped; raise Limits(max_message_bytes=...) if this is wanted"
+    )
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": _INTERNAL_ERROR, "message": words}})
+
+
+# -- a process ---------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def stdio_transport(
+    server: Any, *, errlog: Any = None, limits: Limits = Limits()
+) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Starts an MCP server in a process, and yields the streams for a session, as the SDK's ``stdio_client`` does.
+
+        async with stdio_transport(server) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+
+    When the block is left, the server's input is closed; a server that goes on is ended with its process group.
+
+    Args:
+        server: the SDK's ``StdioServerParameters``. Messages are UTF-8.
+        errlog: the file for the server's standard error; by default the program's own.
+        limits: ``max_message_bytes`` for each line.
+
+    Raises:
+        OSError: the process cannot be started.
+    """
+    from mcp.client.stdio import get_default_environment  # who uses MCP has it
+
+    process = await anyio.open_process(
+        [server.command, *server.args],
+        env={**get_default_environment(), **(server.env or {})},
+        cwd=server.cwd,
+        stderr=errlog,
+        start_new_session=sys.platform != "win32",
+    )
+    try:
+        requests = _Requests(process)
+        yield _Answers(process, requests, os.path.basename(server.command), limits), requests
+    finally:
+        with CancelScope(shield=True):
+            await _end(process)
+
+
+async def _end(process: Process) -> None:
+    assert process.stdin is not None, "it was started with a pipe"
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.aclose()
+    for name in (None, "SIGTERM", "SIGKILL"):
+        if name is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                if sys.platform == "win32":  # pragma: no cover
+                    process.kill()
+                else:
+                    os.killpg(process.pid, getattr(signal, name))
+        with anyio.move_on_after(GRACE_S):
+            await process.wait()
+            break
+    await process.aclose()
+
+
+class _Requests(ObjectSendStream[Any]):
+    """Writes messages to the server's input."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._lock = anyio.Lock()
+        self._is_broken = False
+        self.open: dict[Any, str] = {}
+        """The method of each request that has no answer yet, by its id."""
+
+    async def send(self, item: Any) -> None:
+        """Writes a message. If that is cancelled, the connection is broken, since half of it may be written."""
+        message, stdin = getattr(item.message, "root", item.message), self._process.stdin
+        assert stdin is not None, "it was started with a pipe"
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self._lock:
+            if self._is_broken:
+                raise anyio.BrokenResourceError
+            if hasattr(message, "method") and getattr(message, "id", None) is not None:
+                self.open[message.id] = message.method
+            self._is_broken = True
+            try:
+                await stdin.send(line)
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+            self._is_broken = False
+
+    async def aclose(self) -> None:
+        """Lets no more be written; the process's input is closed when the block is left."""
+        self._is_broken = True
+
+
+class _Answers(ObjectReceiveStream[Any]):
+    """Reads messages from the server's output."""
+
+    def __init__(self, process: Process, requests: _Requests, server: str, limits: Limits) -> None:
+        self._process = process
+        self._requests = requests
+        self._server = server
+        self._limits = limits
+        self._rest = b""  # behind the line that was read last
+        self._refusals: deque[str] = deque()
+
+    async def receive(self) -> Any:
+        """Returns the next message; or the exception of a line that is none, as the SDK's transports do."""
+        from mcp.shared.message import SessionMessage  # as above
+
+        await checkpoint()  # tasks that the session has started for one message begin before the next
+        text = self._refusals.popleft() if self._refusals else ""
+        while not text:
+            line, size = await self._line()
+            if size <= self._limits.max_message_bytes:
+                text = line.decode("utf-8", "replace") or "\n"  # an empty line is no message either
+            else:
+                self._refuse(line)
+                text = self._refusals.popleft() if self._refusals else ""
+        read = _messages().validate_json
+        try:
+            message = read(text) if len(text) <= SMALL_BYTES else await to_thread.run_sync(read, text)
+        except ValueError as error:
+            return error
+        inner = getattr(message, "root", message)
+        if not hasattr(inner, "method"):
+            self._requests.open.pop(inner.id, None)
+        return SessionMessage(message)
+
+    async def aclose(self) -> None:
+        """Does nothing: the process ends when the block is left."""
+
+    async def _line(self) -> tuple[bytes, int]:
+        """Returns a line with its size; of one that is too large only its two ends."""
+        stdout = self._process.stdout
+        assert stdout is not None, "it was started with a pipe"
+        pieces, size, chunk = list[bytes](), 0, self._rest
+        while True:
+            piece, end, self._rest = chunk.partition(b"\n")
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._limits.max_message_bytes:
+                ends = b"".join(pieces)
+                pieces = [ends[:_END_BYTES], ends[-_END_BYTES:]]
+            if end:
+                return b"".join(pieces), size
+            try:
+                chunk = await stdout.receive()
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                raise anyio.EndOfStream from None
+
+    def _refuse(self, ends: bytes) -> None:
+        """Answers the request to which a dropped line belongs; all that are open, if it does not show its id."""
+        requests = self._requests.open
+        named = [
+            one for one in requests if re.search(rb'"id"\s*:\s*%b\s*[,}]' % re.escape(json.dumps(one).encode()), ends)
+        ]
+        for request_id in named or list(requests):
+            self._refusals.append(_refusal(request_id, requests[request_id], self._server, self._limits))
+
+
+@cache
+def _messages() -> TypeAdapter[Any]:
+    from mcp.types import JSONRPCMessage  # as above
+
+    return TypeAdapter(JSONRPCMessage)
+
+
+# -- HTTP --------------------------------------------------------------------------------------------------------------
+
+
+class BoundedHTTPTransport:
+    """A transport around another one, for the client that the SDK's ``streamable_http_client`` takes.
+
+        client = httpx2.AsyncClient(transport=BoundedHTTPTransport(httpx2.AsyncHTTPTransport()))
+        async with client, streamable_http_client(url, http_client=client) as streams:
+            ...
+
+    Bodies, and events of event streams, reach the SDK whole or not at all. The SDK parses those within the bound in the
+    event loop. Encoded bodies are not asked for, and refused: a few bytes of one may become gigabytes.
+
+    Args:
+        transport: sends the requests: ``AsyncHTTPTransport()`` of httpx2 (mcp 2) or httpx (mcp 1).
+        limits: ``max_message_bytes`` for each body, and for each event.
+    """
+
+    def __init__(self, transport: Any, *, limits: Limits = Limits()) -> None:
+        self._transport = transport
+        self._limits = limits
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Sends a request, and bounds the body of its response."""
+        request.headers["accept-encoding"] = "identity"
+        response = await self._transport.handle_async_request(request)
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise ValueError(f"{request.url.host} has encoded its answer, although it was asked not to")
+        asked = json.loads(request.content) if request.method == "POST" else {}
+        refusal = ""
+        if "id" in asked and "method" in asked:
+            refusal = _refusal(asked["id"], asked["method"], request.url.host, self._limits)
+        if refusal and is_stream:
+            refusal = f"event: message\ndata: {refusal}\n\n"
+        kind = next(base for base in type(response).__mro__ if base.__name__ == "Response")
+        body = _body_of(kind.__module__.partition(".")[0])
+        response.stream = body(response.stream, self._limits, refusal.encode(), _EVENT_END if is_stream else None)
+        return response
+
+    async def aclose(self) -> None:
+        """Closes the transport inside."""
+        await self._transport.aclose()
+
+    async def __aenter__(self) -> BoundedHTTPTransport:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._transport.__aexit__(*raised)
+
+
+_EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
+_EVENT_END_BYTES = 4
+
+
+class _Body:
+    """A response's body, which passes on what is whole and within the bound."""
+
+    def __init__(self, body: Any, limits: Limits, refusal: bytes, end: re.Pattern[bytes] | None) -> None:
+        self._body = body
+        self._most = limits.max_message_bytes
+        self._refusal = refusal
+        self._end = end
+        self._chunks: Any = None
+        self._held = bytearray()
+        self._is_over = False
+
+    def __aiter__(self) -> _Body:
+        self._chunks = aiter(self._body)
+        return self
+
+    async def __anext__(self) -> bytes:
+        ready = b""
+        while not ready and not self._is_over:
+            chunk = await anext(self._chunks, None)
+            if chunk is None:
+                self._is_over, ready = True, bytes(self._held)
+            else:
+                ready = self._take(chunk)
+        if not ready:
+            raise StopAsyncIteration
+        return ready
+
+    def _take(self, chunk: bytes) -> bytes:
+        """Returns the events that are whole now, or the refusal."""
+        held, before = self._held, max(0, len(self._held) - _EVENT_END_BYTES)
+        held += chunk
+        ends = [found.end() for found in self._end.finditer(held, before)] if self._end is not None else []
+        sizes = [end - start for start, end in zip([0, *ends], [*ends, len(held)], strict=True)]
+        if max(sizes) > self._most:
+            self._is_over = True
+            held.clear()
+            return self._refusal
+        ready = bytes(held[: ends[-1]]) if ends else b""
+        del held[: len(ready)]
+        return ready
+
+    async def aclose(self) -> None:
+        if hasattr(self._chunks, "aclose"):  # generators are
+            await self._chunks.aclose()
+        await self._body.aclose()
+
+
+@cache
+def _body_of(library: str) -> type[Any]:
+    # A response of httpx accepts a stream of httpx's own class alone.
+    return type("_BoundedBody", (_Body, sys.modules[library].AsyncByteStream), {})

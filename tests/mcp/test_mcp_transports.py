@@ -1,0 +1,230 @@
+"""Messages of MCP servers are bounded before they are parsed, over stdio and over HTTP; the connection goes on."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+import tracemalloc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp_servers import PLAIN_SERVER, leaky_before_sdk2, sdk_server, served_over_http, streamable_http_client
+from mcp_session import observed
+from streams import chat, stream
+
+from streamtools import Limits, pipeline
+from streamtools.events import ToolProgress
+from streamtools.mcp import BoundedHTTPTransport, fetch_tools, stdio_transport
+
+try:
+    import httpx2 as httpx  # of mcp 2
+except ImportError:  # mcp 1
+    import httpx  # type: ignore[no-redef]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
+# On trio, the SDK's transport over HTTP leaves httpx's generators to the garbage collector.
+asyncio_only = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+REFUSED = r"has answered tools/list with more than max_message_bytes=8388608, which were dropped"
+
+
+@asynccontextmanager
+async def session_of(*arguments: str, **options: Any) -> AsyncIterator[ClientSession]:
+    command = StdioServerParameters(command=sys.executable, args=[str(PLAIN_SERVER), *arguments])
+    with anyio.fail_after(60):
+        async with stdio_transport(command, **options) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            yield session
+
+
+async def received(tools: Any) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((await observed(tools, "received")).value)
+    return told
+
+
+class Stall:
+    """The longest time for which the event loop stood still, in seconds."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+
+    async def watch(self) -> None:
+        before = time.perf_counter()
+        while True:
+            await anyio.sleep(0.001)
+            now = time.perf_counter()
+            self.longest_s = max(self.longest_s, now - before - 0.001)
+            before = now
+
+
+@asynccontextmanager
+async def measured(most_s: float = 1.0, most_bytes: int = 32_000_000) -> AsyncIterator[None]:
+    """The bounds of time are for busy machines; what is printed are the figures."""
+    stall = Stall()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(stall.watch)
+            yield
+            group.cancel_scope.cancel()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    print(f"the loop stood still for {stall.longest_s * 1000:.0f} ms; {peak / 1e6:.1f} MB at most")
+    assert stall.longest_s < most_s
+    assert peak < most_bytes
+
+
+# -- stdio -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_list_of_32_mb_in_one_line_is_refused_and_costs_little() -> None:
+    async with session_of("large") as session:
+        async with measured():
+            with pytest.raises(Exception, match=REFUSED):
+                await fetch_tools(session, server="large")
+        assert (await session.call_tool("echo", {"text": "hi"})).content[0].text == "hi"
+
+
+async def test_a_result_of_32_mb_in_one_line_fails_its_call_alone() -> None:
+    async with session_of("answers") as session:
+        tools = await fetch_tools(session, server="s")
+        async with (
+            measured(),
+            pipeline(stream(chat([], [("a", "large", "{}"), ("b", "echo", '{"text": "hi"}')])), tools=tools) as events,
+        ):
+            await events.finish()
+    seen = {one.call_id: one for one in events.turn.observations}
+    assert (seen["a"].outcome, seen["b"].outcome) == ("failed", "ok")
+    assert "has answered tools/call with more than max_message_bytes=8388608" in seen["a"].model_content
+
+
+async def test_a_line_within_the_limit_is_read_however_it_is_cut() -> None:
+    size = 150_000
+    async with session_of(limits=Limits(max_message_bytes=6 * size + 500)) as session:
+        tools = await fetch_tools(session, server="s", limits=Limits(max_result_bytes=size))
+        for length in (1, 65_400, 65_536, size):
+            assert (await observed(tools, "echo", json.dumps({"text": "é" * length}))).value == "é" * length
+
+
+async def test_a_session_over_our_pipes_does_all_that_the_sdks_does() -> None:
+    async with session_of() as session:
+        tools = await fetch_tools(session, server="plain", call_timeout=0.5)
+        calls = [("a", "count", "{}"), ("b", "junk", "{}"), ("c", "missing", "{}"), ("d", "slow", "{}")]
+        async with pipeline(stream(chat([], calls)), tools=tools) as events:
+            progress = [event.value async for event in events if isinstance(event, ToolProgress)]
+        told = await received(tools)
+    assert [one.outcome for one in events.turn.observations] == ["ok", "failed", "failed", "timed_out"]
+    assert len(progress) == 3
+    assert [m["method"] for m in told["received"]].count("notifications/cancelled") == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(told["pid"], 0)
+
+
+async def test_a_server_that_ends_in_the_middle_leaves_the_call_unknown() -> None:
+    async with session_of() as session:
+        tools = await fetch_tools(session, server="plain")
+        assert (await observed(tools, "exit")).outcome == "unknown"
+
+
+# -- HTTP --------------------------------------------------------------------------------------------------------------
+
+LARGE = json.dumps(
+    {"tools": [{"name": "t", "inputSchema": {"type": "object"}, "description": "x" * 32_000_000}]}
+).encode()
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+    },
+    "tools/list": {"tools": [{"name": "small", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": "hi"}]},
+}
+
+
+class Chunks(httpx.AsyncByteStream):
+    def __init__(self, body: bytes, size: int) -> None:
+        self.body, self.size = body, size
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for at in range(0, len(self.body), self.size):
+            await anyio.lowlevel.checkpoint()
+            yield self.body[at : at + self.size]
+
+
+class Server(httpx.AsyncBaseTransport):
+    """Answers in pieces of this size."""
+
+    def __init__(self, kind: str, size: int = 65_536, encoding: str = "identity") -> None:
+        self.kind, self.size, self.encoding = kind, size, encoding
+        self.accepted: set[str] = set()
+        self.is_large = False
+
+    async def handle_async_request(self, request: Any) -> Any:
+        self.accepted.add(request.headers["accept-encoding"])
+        asked = json.loads(request.content) if request.method == "POST" else {}
+        if "id" not in asked:
+            return httpx.Response(202 if asked else 405)
+        result = LARGE if self.is_large else json.dumps(RESULTS[asked["method"]]).encode()
+        before, end = b'{"jsonrpc": "2.0", "id": %d, "result": ' % asked["id"], b"}"
+        if self.kind == "text/event-stream":
+            before, end = b": hello\r\n\r\nevent: message\r\ndata: " + before, b"}\r\n\r\n"
+        headers = {"content-type": self.kind, "content-encoding": self.encoding}
+        return httpx.Response(200, headers=headers, stream=Chunks(b"".join([before, result, end]), self.size))
+
+
+@asynccontextmanager
+async def http_session_of(transport: Any, url: str = "http://server/mcp", **options: Any) -> AsyncIterator[Any]:
+    client = httpx.AsyncClient(transport=BoundedHTTPTransport(transport, **options))
+    with anyio.fail_after(60):
+        async with (
+            client,
+            streamable_http_client(url, http_client=client) as streams,
+            ClientSession(streams[0], streams[1]) as session,
+        ):
+            await session.initialize()
+            yield session
+
+
+@asyncio_only
+@leaky_before_sdk2
+@pytest.mark.parametrize("size", [65_536, 7])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_a_list_of_32_mb_over_http_is_refused_and_costs_little(kind: str, size: int) -> None:
+    server = Server(kind, size)
+    async with http_session_of(server) as session:
+        server.is_large, server.size = True, 65_536
+        async with measured(most_bytes=64_000_000):  # half of it is the body, which the server makes in this process
+            with pytest.raises(Exception, match=REFUSED):
+                await fetch_tools(session, server="s")
+        server.is_large, server.size = False, size
+        assert (await observed(await fetch_tools(session, server="s"), "small")).value == "hi"
+    assert server.accepted == {"identity"}
+
+
+@leaky_before_sdk2
+async def test_an_encoded_answer_over_http_is_refused() -> None:
+    with pytest.raises(BaseException) as raised:
+        async with http_session_of(Server("application/json", encoding="gzip")):
+            pass
+    assert "has encoded its answer" in str(raised.getrepr(chain=True)) or raised.group_contains(ValueError)
+
+
+@asyncio_only
+@leaky_before_sdk2
+async def test_a_session_over_our_http_transport_calls_the_tools_of_a_server() -> None:
+    with served_over_http(sdk_server) as url:
+        async with http_session_of(httpx.AsyncHTTPTransport(), url) as session:
+            tools = await fetch_tools(session, server="sdk")
+            assert (await observed(tools, "add", '{"a": 1, "b": 2}')).outcome == "ok"
+            assert (await observed(tools, "draw")).outcome == "ok"
