@@ -75,7 +75,7 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
 
     Args:
         path: the file, which is its owner's alone, made or added to; or a directory, which gets a file for each run,
-            ``<run_id>.jsonl``. In an id, characters other than letters, digits, ``_`` and ``-`` become ``_``, and a
+            ``<run_id>.jsonl``: one that exists, or a path with a slash at its end, which is made. In an id, characters other than letters, digits, ``_`` and ``-`` become ``_``, and a
             digest follows. Runs that go on at the same time need files of their own.
         redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
             messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
@@ -87,7 +87,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
     """
     if redact is not None and not callable(redact):
         raise TypeError(f"redact: expected a function from text to text, got {type(redact).__name__}")
-    return Recorder(Path(path), redact, limits)
+    is_directory = os.fspath(path).endswith(("/", os.sep))
+    return Recorder(Path(path), redact, limits, is_directory=is_directory)
 
 
 def _ends(method: Callable[Concatenate[Recorder, P], None]) -> Callable[Concatenate[Recorder, P], None]:
@@ -107,7 +108,8 @@ def _ends(method: Callable[Concatenate[Recorder, P], None]) -> Callable[Concaten
 class Recorder:
     """Records one run; made by `record`."""
 
-    def __init__(self, path: Path, redact: Redact | None, limits: Limits) -> None:
+    def __init__(self, path: Path, redact: Redact | None, limits: Limits, *, is_directory: bool) -> None:
+        self._is_directory = is_directory
         self.path = path
         """The file; once the run has begun, also where a directory was given."""
         self.cut = False
@@ -206,6 +208,9 @@ class Recorder:
         if self._run_id not in (None, run_id):
             raise ValueError("a recorder records one run; give each run its own")
         self._run_id = run_id
+        if self._is_directory:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._is_directory = False  # the path is that of the file from now on
         if self.path.is_dir():
             self.path = self.path / f"{_file_name(run_id)}.jsonl"
         self._open()

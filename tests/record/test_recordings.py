@@ -112,6 +112,18 @@ async def test_a_directory_gets_a_file_for_each_run(tmp_path: Path) -> None:
     assert len(set(found.values())) == len(names)
 
 
+async def test_a_path_with_a_slash_at_its_end_is_made_a_directory(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run = Trajectory(run_id=name, observers=[record(f"{tmp_path}/new/runs/")])
+        await run_pipeline(pipeline(sent(chat([name], finish="stop")), trajectory=run))
+        await run_pipeline(pipeline(sent(chat([name], finish="stop")), trajectory=run))
+    assert [(path.name, len(Recording.read(path).turns)) for path in files(tmp_path / "new" / "runs")] == [
+        ("one.jsonl", 2),
+        ("two.jsonl", 2),
+    ]
+    assert stat.S_IMODE((tmp_path / "new" / "runs").stat().st_mode) == 0o700
+
+
 async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> None:
     path, store = tmp_path / "run.jsonl", MemoryStore()
     asks = anthropic(["Paying."], [("c1", "pay", '{"amount": 5}')])
