@@ -30,7 +30,6 @@ from ..observers import Observer
 from ..pipelines.entry import pipeline
 from ..sources import open_source
 from ..sources.source import Source
-from ..telemetry import default_observers
 from ..wires import Wire
 from .early_runs import EarlyRuns, Note, ResponseRuns
 
@@ -51,7 +50,7 @@ class Follower:
     """The wire of all bodies, if it is known."""
     limits: Limits
     observers: Callable[[], Iterable[Observer]] | None
-    """Makes the observers of a response; None stands for spans, if OpenTelemetry is configured."""
+    """Makes the observers of a response, beside those of the application."""
     on_event: OnEvent | None
     """Takes each event."""
     note: Note
@@ -95,7 +94,7 @@ class Follower:
 
     async def _read(self, body: AsyncIterator[Any], wire: Wire | str, copy: BodyCopy) -> None:
         runs = ResponseRuns(self.runs, copy.token)
-        observers = [runs, *(default_observers() if self.observers is None else self.observers())]
+        observers = [runs, *(() if self.observers is None else self.observers())]
         if self.on_event is not None:
             observers.append(_Callback(self.on_event, self.note))
         events = pipeline(

@@ -85,7 +85,7 @@ class Tap(_Transport):
         transport: sends the requests: ``httpx.AsyncHTTPTransport()``, ``httpx.HTTPTransport()``, or any other.
         on_event: is called with each event of each response, in the context of the request. It must be quick, and not
             block. If it raises, it is not called again for that response.
-        observers: makes the observers of one response; by default one that draws spans, if OpenTelemetry is configured.
+        observers: makes the observers of one response, beside those that draw spans if OpenTelemetry is configured.
         wire: the wire of all streams, or its name; by default each is found by its first payload.
         scope: returns the user or the conversation that the running code is for (``current_user.get``); a call gets
             only runs that were started in its own scope. Without it a call gets runs of the latest request of its own

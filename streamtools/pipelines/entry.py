@@ -131,7 +131,8 @@ def pipeline(
             a JSON Schema. `Turn.output` is then the checked value, or None, and `Turn.output_problem` says why.
         pool: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
-        observers: see every event. By default one that draws spans, if OpenTelemetry is configured.
+        observers: see every event, beside those that draw spans if OpenTelemetry is configured; to have them alone,
+            pass ``trajectory=Trajectory(observers=[...], default_observers=False)``.
         trajectory: the run that this is a step of. It brings its own observers.
         on_source_error: whether calls that run when the stream fails are cancelled, or drained.
         on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.

@@ -37,7 +37,7 @@ from ..events import (
     TextStart,
 )
 from ..observers import Observer
-from ..telemetry import default_observers
+from ..telemetry import default_observers as observers_of_application
 from ..text import class_name
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ class Trajectory:
     Args:
         name: the agent's name in traces.
         conversation_id: the conversation that the run belongs to, in traces.
-        observers: see every event of every step. By default spans are drawn if the application has configured
-            OpenTelemetry, and nothing watches if it has not.
+        observers: see every event of every step, beside those of the application.
+        default_observers: add those of the application, which draw spans and count if it has configured OpenTelemetry;
+            one is left out if `observers` has another of its kind. False: `observers` alone.
         run_id: the run's name in events and spans, made up by default. A store knows calls by it, so no two runs may
             have the same.
     """
@@ -76,6 +77,7 @@ class Trajectory:
         name: str | None = None,
         conversation_id: str | None = None,
         observers: Iterable[Observer] | None = None,
+        default_observers: bool = True,
         run_id: str | None = None,
     ) -> None:
         for what, text in (("run_id", run_id), ("name", name), ("conversation_id", conversation_id)):
@@ -87,7 +89,12 @@ class Trajectory:
         """The conversation that the run belongs to."""
         self.run_id = run_id or uuid.uuid4().hex
         """The run's id, on each `StepStart` and on spans."""
-        self.observers = tuple(default_observers()) if observers is None else _checked(observers)
+        self.observers = () if observers is None else _checked(observers)
+        if default_observers:
+            given = self.observers
+            self.observers += tuple(
+                one for one in observers_of_application() if not any(isinstance(known, type(one)) for known in given)
+            )
         self.steps = 0
         """The number of steps that have begun."""
         self.began_at = 0.0

@@ -70,13 +70,13 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
             ...
 
     Give each run a recorder of its own, through `Trajectory` or `pipeline`. A run that goes on with `resume`, in this
-    process or another, is recorded into the same file if that has the same path. Beside a recorder no spans are drawn
-    unless their observer is given, too: ``observers=[record(path), *default_observers()]`` (`streamtools.telemetry`).
+    process or another, is recorded into the same file if that has the same path.
 
     Args:
         path: the file, which is its owner's alone, made or added to; or a directory, which gets a file for each run,
-            ``<run_id>.jsonl``: one that exists, or a path with a slash at its end, which is made. In an id, characters other than letters, digits, ``_`` and ``-`` become ``_``, and a
-            digest follows. Runs that go on at the same time need files of their own.
+            ``<run_id>.jsonl``: one that exists, or a path with a slash at its end, which is made. In an id, characters
+            other than letters, digits, ``_`` and ``-`` become ``_``, and a digest follows. Runs that go on at the same
+            time need files of their own.
         redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
             messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
             its sizes and times alone. Ids, names of tools and models, and counts are kept.

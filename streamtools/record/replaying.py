@@ -324,7 +324,9 @@ class LiveSteps:
         self._speed = speed
         self._tools = tools
         self._options = options
-        self._run = Trajectory(name=recording.name, conversation_id=recording.conversation_id, observers=observers)
+        self._run = Trajectory(
+            name=recording.name, conversation_id=recording.conversation_id, observers=observers, default_observers=False
+        )
         self._current: OpenPipeline | None = None
 
     async def enter(self) -> None:

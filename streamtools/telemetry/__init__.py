@@ -1,6 +1,6 @@
 """Draws OpenTelemetry spans and metrics from the events of pipelines, and sets OpenTelemetry up in one line.
 
-A pipeline that is given no observers draws spans if the application has set a TracerProvider, as `configure` does, and
+A pipeline draws spans if the application has set a TracerProvider, as `configure` does, and
 records metrics if it has set a MeterProvider:
 
     from streamtools.telemetry import configure
@@ -33,7 +33,7 @@ __all__ = ["Metrics", "Tracing", "configure", "default_observers"]
 
 
 def default_observers() -> list[Observer]:
-    """Returns the observers of a pipeline that was given none: spans and metrics, each if the application has set its
+    """Returns the observers that every run has beside its own: spans and metrics, each if the application has set its
     provider."""
     # OpenTelemetry hands out a proxy until a provider is set. Drawn through it, each span would cost and go nowhere.
     made: list[Observer] = []

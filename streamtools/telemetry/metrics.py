@@ -2,7 +2,7 @@
 
     Trajectory(observers=[Tracing(), Metrics()])
 
-A pipeline that is given no observers has both, where the application has set their providers. Names and buckets:
+A pipeline has both, where the application has set their providers. Names and buckets:
 https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (gen-ai-metrics.md, read 2026-11-23);
 `streamtools.*` names are ours.
 """

@@ -10,15 +10,19 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from scripted import Script, Spans
+from streams import chat
 
+from streamtools import Trajectory, pipeline
 from streamtools.errors import LocalProtocolError
 from streamtools.telemetry import Tracing, configure, default_observers
 from streamtools.telemetry.setup import Telemetry
+from streamtools.view import Watch
 
 
 def draw(telemetry: Telemetry) -> None:
@@ -212,6 +216,27 @@ def test_pipelines_draw_spans_once_it_is_configured(no_global_provider: None) ->
         (tracing,) = default_observers()
         Script(tracing).whole_step()
         assert len(telemetry.spans()) == 4
+
+
+@pytest.mark.anyio
+async def test_observers_are_added_to_those_that_were_configured(no_global_provider: None) -> None:
+    watch = Watch()
+    with configure("memory") as telemetry:
+        counts = []
+        cases: list[dict[str, Any]] = [
+            {},
+            {"observers": [watch]},
+            {"observers": [Tracing()]},
+            {"trajectory": Trajectory(observers=[Watch()], default_observers=False)},
+        ]
+        for options in cases:
+            before = len(telemetry.spans())
+            await pipeline(chat(["Hi"], finish="stop"), **options)
+            counts.append(len(telemetry.spans()) - before)
+    usual = counts[0]
+    assert usual > 0
+    assert counts == [usual, usual, usual, 0]  # with a Tracing of one's own each span is drawn once
+    assert len(watch.picture.steps) == 1
 
 
 def test_a_provider_of_the_applications_own_is_added_to(no_global_provider: None, spans: Spans) -> None:
