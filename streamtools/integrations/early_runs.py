@@ -1,9 +1,16 @@
 """Keeps the runs of calls that were started before a framework asked for them, until it does.
 
 Input: the events of tapped responses, and the calls of functions that `EarlyRuns.wrapped` made. Output: each such call
-gets the result of the run whose name and arguments are its own, or, where there is none, calls the function itself. A
-run is given to one call only, and only to a call of its own scope: conversations over one client share nothing. Runs
-that nobody asks for are forgotten with time, with number, and when their response was cut.
+gets the result of the run whose tool and arguments are its own, or, where there is none, calls the function itself, and
+is counted as missed with the reason.
+
+Nothing is handed from one conversation to another. A call belongs to the request that its context variables lead to:
+the latest of its own task or thread, or of the one from which these were copied. It gets runs of that request's
+response alone, and only if the context variables are still those of the request. A `scope` replaces them; `shared`
+gives up both.
+
+A framework passes a call's arguments as JSON, half coerced, or as typed values. So the tool validates them as it has
+validated those of the stream, and the results are compared (`Asked`).
 """
 
 from __future__ import annotations
@@ -11,19 +18,20 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import json
+import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
-from pydantic_core import to_jsonable_python
 
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon
@@ -31,16 +39,55 @@ from ..events import Event, Observation, StreamEnd, ToolCallValidated
 from ..limits import Limits
 from ..tools import Tool, Toolset
 from ..tools.callables import refuse
+from .lineage import Request
+from .same_arguments import Signature
 
-__all__ = ["EarlyRun", "EarlyRuns", "ResponseRuns", "until_done"]
+__all__ = ["MISSES", "EarlyRun", "EarlyRuns", "EarlySummary", "ResponseRuns", "until_done"]
 
 _KEPT_S = 300.0  # a framework that asks a person first may take minutes; a value that was looked up ages
 _MOST_RUNS = 1024  # of all responses of a tap together: eight responses with as many calls as they may have
 
-_Key: TypeAlias = tuple[Hashable, str, str]
+_logger = logging.getLogger("streamtools")
 
 Note: TypeAlias = Callable[[str, BaseException | None], None]
 """Takes note of a failure of ours: its code, and the exception if there was one."""
+
+MISSES: Mapping[str, str] = {
+    "no_run": "no call of this tool was waiting: its response did not stream, or was not tapped",
+    "no_request": "it comes from a task or thread that made no request and was started by none that did; pass scope=",
+    "no_scope": "scope= names nobody for it",
+    "other_request": "the calls of this tool that wait are of other requests or scopes; pass scope=",
+    "context_changed": "a context variable is not what it was at the request; pass scope=",
+    "other_arguments": "its arguments are those of none of the calls that wait",
+    "not_compared": "its arguments could not be compared",
+    "not_over": "it was made in the thread of the event loop, which cannot wait for the run",
+    "no_result": "the run has ended without a result: it was cancelled, or took longer than its timeout",
+}
+"""The reasons for which a function was called though its call may have been started before, with their words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlySummary:
+    """Counts what has become of the calls that a tap has started, and of those that the framework has made."""
+
+    claimed: int
+    """Calls that were answered from an early run."""
+    missed: Mapping[str, int]
+    """Calls that ran again, by the reason: a code of `MISSES`."""
+    never_asked: int
+    """Early runs that no call has asked for, and no call can any more."""
+    waiting: int
+    """Early runs that a call may still ask for."""
+    seconds_won: float
+    """How long the runs that were claimed had run when the framework asked. Of runs that go on side by side each counts
+    in full."""
+
+    def __str__(self) -> str:
+        missed = f"{sum(self.missed.values())} missed"
+        if self.missed:
+            missed += f" ({', '.join(f'{code} {count}' for code, count in self.missed.items())})"
+        rest = f"{self.never_asked} never asked for, {self.waiting} waiting, {self.seconds_won:.2f} s won"
+        return f"{self.claimed} claimed, {missed}, {rest}"
 
 
 @dataclass(slots=True, eq=False)
@@ -48,11 +95,17 @@ class EarlyRun:
     """One run of a call, started or about to start."""
 
     call_id: str
-    key: _Key
-    arguments: Mapping[str, Any]
-    """By parameter name, as the function gets them."""
+    tool_name: str
+    sent: Mapping[str, Any]
+    """The arguments as the model sent them."""
     response: ResponseRuns
-    began_at: float
+    added_at: float
+    started_at: float | None = None
+    """When the function was called; None before."""
+    ended_at: float | None = None
+    """When it returned or raised; None before."""
+    valid: Mapping[str, Any] | None = None
+    """The arguments as the function gets them, by parameter name; None until a call may be for this run."""
     is_over: Future[None] = field(default_factory=Future)
     returned: tuple[Any, ...] = ()
     """The function's value, once it has one."""
@@ -63,11 +116,15 @@ class EarlyRun:
     def noting(self) -> Iterator[Callable[[Any], Any]]:
         """Notes how the function ends: call what this gives with its value. A retry replaces what was noted."""
         self.returned, self.raised = (), None
+        if self.started_at is None:
+            self.started_at = self.response.clock()
         try:
             yield self._note
         except Exception as error:
             self.raised = error
             raise
+        finally:
+            self.ended_at = self.response.clock()
 
     def _note(self, value: Any) -> Any:
         # A plain function around an async one returns an awaitable, which can be awaited only once: not by two.
@@ -91,14 +148,15 @@ class EarlyRun:
         if not self.is_over.done():
             call_soon(self.response.token, functools.partial(self.response.cancel, self.call_id))
 
+    def won_s(self, at: float) -> float:
+        """Returns how long the function had run at a time."""
+        if self.started_at is None:
+            return 0.0
+        return max(0.0, (at if self.ended_at is None else min(at, self.ended_at)) - self.started_at)
+
 
 _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", default=None)
 """The run that the code is part of."""
-
-# Context variables are inherited by the tasks that a conversation starts, and by no others. Comparing all variables of
-# two contexts was considered, but instrumentations change these in between.
-_request: ContextVar[object] = ContextVar("streamtools_request")
-"""The latest request of this context, or of the one from which it was copied."""
 
 
 class EarlyRuns:
@@ -106,8 +164,9 @@ class EarlyRuns:
 
     Args:
         note: takes note of calls that could not be compared with runs.
-        scope: returns the one that a run is for, or a call comes from; a call gets runs of its own scope only. By
-            default it is the latest request of the context.
+        scope: returns the one that a run is for, or a call comes from. A call then gets runs of its own scope: those of
+            its own request's response, or else of the latest response. By default the request itself is the scope.
+        shared: any call gets runs of any response, the latest first.
         limits: how long a call may wait for its run.
         clock: monotonic seconds.
     """
@@ -117,23 +176,28 @@ class EarlyRuns:
         note: Note,
         *,
         scope: Callable[[], Hashable] | None = None,
+        shared: bool = False,
         limits: Limits = Limits(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.tools = Toolset()
         """The tools, for a pipeline that starts their calls."""
-        self.scope = scope or functools.partial(_request.get, None)
-        """Returns the one that a run is for, or a call comes from; None of a call outside every request."""
         self.note = note
         """Takes note of a failure of ours."""
         self.clock = clock
         """Monotonic seconds."""
+        self._scope = scope
+        self._shared = shared
         self._limits = limits
-        self._signatures: dict[str, inspect.Signature] = {}
+        self._signatures: dict[str, Signature] = {}
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._lock = threading.RLock()  # values are compared by code of theirs
-        self._by_key: dict[_Key, list[EarlyRun]] = {}
+        self._lock = threading.Lock()
         self._in_order: dict[EarlyRun, None] = {}
+        self._latest: WeakValueDictionary[Hashable, ResponseRuns] = WeakValueDictionary()  # by scope
+        self._numbers = itertools.count(1)
+        self._claimed = self._never_asked = 0
+        self._missed: Counter[str] = Counter()
+        self._won_s = 0.0
 
     def wrapped(self, tool: Tool[..., Any]) -> Callable[..., Any]:
         """Registers a tool; returns the function to give to the framework in the tool's place.
@@ -145,71 +209,128 @@ class EarlyRuns:
         if self._functions.get(tool.name) != tool.fn:
             self.tools = Toolset([*(known for known in self.tools.values() if known is not None), _recorded(tool)])
             self._functions[tool.name] = tool.fn
-            self._signatures[tool.name] = inspect.signature(tool.fn)
+            self._signatures[tool.name] = Signature(tool)
         wrapper = (_awaiting if tool.is_async else _waiting)(tool, self)
         functools.update_wrapper(wrapper, tool.fn)
         wrapper.__name__ = tool.name  # frameworks take the tool's name from it, and calls are known by that
         return wrapper
 
-    def arguments(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns a call's arguments by parameter name, defaults included.
-
-        Raises:
-            TypeError: the function does not take them.
-        """
-        bound = self._signatures[name].bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.arguments
-
-    def begin_request(self) -> None:
-        """Notes in the current context that a request is made. Tasks that it starts from now on are of this request."""
-        _request.set(object())
+    def summary(self) -> EarlySummary:
+        """Returns the counts so far."""
+        self._forget_these(self._aged())
+        with self._lock:
+            return EarlySummary(
+                claimed=self._claimed,
+                missed=dict(self._missed),
+                never_asked=self._never_asked,
+                waiting=len(self._in_order),
+                seconds_won=self._won_s,
+            )
 
     def patience_s(self, tool: Tool[..., Any]) -> float | None:
         """Returns how long a thread waits for a run: the run's own time, and that of its end."""
         seconds = self._limits.tool_timeout if tool.timeout is None else tool.timeout
         return None if seconds is None else seconds + self._limits.cancel_grace
 
+    def begin(self, response: ResponseRuns) -> tuple[Hashable, int]:
+        """Notes that a response begins; returns its scope, None if it shares with nobody, and its number."""
+        scope = None if self._scope is None else self._scope()
+        with self._lock:
+            if (before := self._latest.get(scope)) is not None:
+                before.is_latest = False
+            self._latest[scope] = response
+            return scope, next(self._numbers)
+
     def add(self, run: EarlyRun) -> None:
         """Keeps a run until it is claimed or forgotten."""
         with self._lock:
-            self._by_key.setdefault(run.key, []).append(run)
             self._in_order[run] = None
             surplus = itertools.islice(self._in_order, max(0, len(self._in_order) - _MOST_RUNS))
             old = {**dict.fromkeys(self._aged()), **dict.fromkeys(surplus)}
         self._forget_these(old)
 
-    def claim(self, name: str, arguments: Mapping[str, Any]) -> EarlyRun | None:
-        """Returns the run of a call, which is then nobody else's; None if there is none."""
-        if (scope := self.scope()) is None:
+    def claim(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EarlyRun | None:
+        """Returns the run of a call, which is then nobody else's; None if there is none, which is counted."""
+        try:
+            found = self._found(tool, args, kwargs)
+        except TypeError:  # the function does not take these arguments: the plain call shows which
+            found = "other_arguments"
+        except Exception as error:  # of an argument's own code, or of `scope`
+            self.note("call_not_compared", error)
+            found = "not_compared"
+        if isinstance(found, str):
+            self.miss(tool, found)
             return None
-        key = (scope, name, canonical(arguments))
-        # Equal calls of several responses: the framework asks for those of the latest, in their order. Two values may
-        # have the same JSON, a date and its text say, so that the values are compared, too.
-        with self._lock:
-            old = self._aged()
-            runs = [run for run in self._by_key.get(key, ()) if run not in old]
-            latest = [run for run in runs if run.response is runs[-1].response]
-            found = next((run for run in latest if run.arguments == arguments), None)
-            if found is not None:
-                self._remove(found)
-        self._forget_these(old)
         return found
+
+    def _found(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EarlyRun | str:
+        """Returns the run of a call, or the reason for which there is none."""
+        self._forget_these(self._aged())
+        runs = [run for run in list(self._in_order) if run.tool_name == tool.name]
+        near = self._of_this_response(runs) if runs else "no_run"
+        if isinstance(near, str):
+            return near
+        signature = self._signatures[tool.name]
+        asked = signature.asked(args, kwargs)
+        for run in near:
+            # Made anew of what was sent, since a function may change the values that it has got.
+            run.valid = signature.validated(run.sent) if run.valid is None else run.valid
+            if asked.are(run.valid) and self._taken(run):
+                return run
+        return "other_arguments"
+
+    def _of_this_response(self, runs: list[EarlyRun]) -> list[EarlyRun] | str:
+        """Returns those of some runs that a call which is made now may get, or the reason for which it gets none."""
+        if self._shared:
+            return sorted(runs, key=lambda run: -run.response.number)
+        request = Request.of_this_context()
+        own = [run for run in runs if run.response.request is request]
+        if self._scope is not None:
+            if (scope := self._scope()) is None:
+                return "no_scope"
+            in_scope = [run for run in runs if run.response.scope == scope]
+            latest = [run for run in in_scope if run.response.is_latest and run not in own]
+            return [*(run for run in own if run in in_scope), *latest] or "other_request"
+        if request is None:
+            return "no_request"
+        if not own:
+            return "other_request"
+        return own if request.changed() is None else "context_changed"
+
+    def _taken(self, run: EarlyRun) -> bool:
+        """Takes a run from those that wait; returns False if another call was faster."""
+        with self._lock:
+            if run not in self._in_order:
+                return False
+            del self._in_order[run]
+        return True
+
+    def claimed(self, run: EarlyRun, at: float) -> None:
+        """Counts a call that is answered from a run, which it has asked for at a time."""
+        with self._lock:
+            self._claimed += 1
+            self._won_s += run.won_s(at)
+
+    def miss(self, tool: Tool[..., Any], why: str) -> None:
+        """Counts a call that runs anew; logs the first for each reason."""
+        with self._lock:
+            self._missed[why] += 1
+            is_first = self._missed[why] == 1
+        if is_first:
+            _logger.warning(
+                "tap: a call of %r was not answered from an early run: %s (%s)", tool.name, MISSES[why], why
+            )
 
     def forget(self, run: EarlyRun) -> None:
         """Cancels a run and drops its result, unless it was claimed."""
-        with self._lock:
-            is_kept = run in self._in_order
-            if is_kept:
-                self._remove(run)
-        if is_kept:
+        if self._taken(run):
+            with self._lock:
+                self._never_asked += 1
             run.cancel()
 
     def forget_all(self, response: ResponseRuns | None = None) -> None:
         """Forgets every run that was not claimed; of one response, if one is given."""
-        with self._lock:
-            kept = list(self._in_order)
-        self._forget_these(run for run in kept if response in (None, run.response))
+        self._forget_these(run for run in list(self._in_order) if response in (None, run.response))
 
     def _forget_these(self, runs: Iterable[EarlyRun]) -> None:
         for run in runs:
@@ -218,14 +339,7 @@ class EarlyRuns:
     def _aged(self) -> list[EarlyRun]:
         """Returns the runs that are too old; they were kept in the order of their begin."""
         now = self.clock()
-        return list(itertools.takewhile(lambda run: now - run.began_at >= _KEPT_S, self._in_order))
-
-    def _remove(self, run: EarlyRun) -> None:
-        del self._in_order[run]
-        runs = self._by_key[run.key]
-        runs.remove(run)
-        if not runs:
-            del self._by_key[run.key]
+        return list(itertools.takewhile(lambda run: now - run.added_at >= _KEPT_S, list(self._in_order)))
 
 
 class ResponseRuns:
@@ -246,8 +360,14 @@ class ResponseRuns:
         """The thread of that event loop."""
         self.cancel_call: Callable[[str], object] = _nothing
         """Cancels a call of the pipeline; to be set."""
+        self.request = Request.of_this_context()
+        """The request that it answers."""
+        self.is_latest = True
+        """No response of its scope has begun after it."""
+        self.scope, self.number = kept.begin(self)
+        self.clock = kept.clock
+        """Monotonic seconds."""
         self._kept = kept
-        self._scope = kept.scope()
         self._runs: dict[str, EarlyRun] = {}
 
     def on_event(self, event: Event) -> None:
@@ -283,22 +403,13 @@ class ResponseRuns:
 
     def _end(self, run: EarlyRun) -> None:
         run.is_over.set_result(None)
-        if not run.has_end:
-            self._kept.forget(run)
 
     def _add(self, event: ToolCallValidated) -> None:
         kept, tool = self._kept, self._kept.tools.called(event.call)
-        if tool is None:
-            return
-        try:
-            arguments = kept.arguments(tool.name, event.invocation.args, event.invocation.kwargs)
-            key = (self._scope, tool.name, canonical(arguments))
-            hash(key)
-        except Exception as error:  # of an argument's own code: the call cannot be found again
-            kept.note("call_not_compared", error)
-            return
-        self._runs[event.call_id] = run = EarlyRun(event.call_id, key, arguments, self, kept.clock())
-        kept.add(run)
+        if tool is not None and event.call.arguments is not None:
+            run = EarlyRun(event.call_id, tool.name, event.call.arguments, self, kept.clock())
+            self._runs[event.call_id] = run
+            kept.add(run)
 
 
 def _nothing(call_id: str) -> None:
@@ -310,11 +421,6 @@ async def until_done(future: Future[None]) -> None:
     done, token = anyio.Event(), current_token()
     future.add_done_callback(lambda _: call_soon(token, done.set))
     await done.wait()
-
-
-def canonical(arguments: Mapping[str, Any]) -> str:
-    """Returns arguments as JSON text, the same for equal ones in whatever order they come."""
-    return json.dumps(to_jsonable_python(arguments), sort_keys=True, separators=(",", ":"))
 
 
 # -- the functions for the framework, and those for the pipeline -------------------------------------------------------
@@ -341,7 +447,8 @@ def _check(tool: Tool[..., Any]) -> None:
 
 def _awaiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        run = _claimed(tool, runs, args, kwargs)
+        asked_at = runs.clock()
+        run = runs.claim(tool, args, kwargs)
         if run is None:
             return await tool.fn(*args, **kwargs)
         try:
@@ -350,20 +457,30 @@ def _awaiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
             run.cancel()
         # Any end that is not the function's own (a timeout, a refusal, a failure of ours) leads to a plain call, as if
         # nothing had been started.
-        return run.unwrap() if run.has_end else await tool.fn(*args, **kwargs)
+        if run.has_end:
+            runs.claimed(run, asked_at)
+            return run.unwrap()
+        runs.miss(tool, "no_result")
+        return await tool.fn(*args, **kwargs)
 
     return wrapper
 
 
 def _waiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        run = _claimed(tool, runs, args, kwargs)
+        asked_at = runs.clock()
+        run = runs.claim(tool, args, kwargs)
         if run is None:
             return tool.fn(*args, **kwargs)
         # In the loop's own thread nothing would run while this waits: there, only a result that is there is taken.
-        is_over = run.is_over.done() if threading.get_ident() == run.response.thread else _waited(run, tool, runs)
+        in_loop = threading.get_ident() == run.response.thread
+        is_over = run.is_over.done() if in_loop else _waited(run, tool, runs)
         run.cancel()
-        return run.unwrap() if is_over and run.has_end else tool.fn(*args, **kwargs)
+        if is_over and run.has_end:
+            runs.claimed(run, asked_at)
+            return run.unwrap()
+        runs.miss(tool, "not_over" if in_loop and not is_over else "no_result")
+        return tool.fn(*args, **kwargs)
 
     return wrapper
 
@@ -374,17 +491,6 @@ def _waited(run: EarlyRun, tool: Tool[..., Any], runs: EarlyRuns) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _claimed(tool: Tool[..., Any], runs: EarlyRuns, args: Any, kwargs: Any) -> EarlyRun | None:
-    """Returns the run of this call, if there is one; None, too, where its arguments cannot be compared."""
-    try:
-        return runs.claim(tool.name, runs.arguments(tool.name, args, kwargs))
-    except TypeError:  # the function does not take these arguments, or they have no JSON: the plain call shows which
-        return None
-    except Exception as error:  # of an argument's own code
-        runs.note("call_not_compared", error)
-        return None
 
 
 def _recorded(tool: Tool[..., Any]) -> Tool[..., Any]:

@@ -35,8 +35,9 @@ from ..tools.callables import refuse
 from ..tools.frameworks import read_framework_tool
 from ..tools.options import ToolKeywords
 from ..wires import Wire, find
-from .early_runs import EarlyRuns, until_done
+from .early_runs import EarlyRuns, EarlySummary, until_done
 from .following import BodyCopy, Follower, OnEvent, loop_of_its_own, spawn_there
+from .lineage import Request
 
 __all__ = ["Tap"]
 
@@ -87,15 +88,19 @@ class Tap(_Transport):
             block. If it raises, it is not called again for that response.
         observers: makes the observers of one response, beside those that draw spans if OpenTelemetry is configured.
         wire: the wire of all streams, or its name; by default each is found by its first payload.
-        scope: returns the user or the conversation that the running code is for (``current_user.get``); a call gets
-            only runs that were started in its own scope. Without it a call gets runs of the latest request of its own
-            context, or of the one from which its task was started: nothing is handed from one conversation to another.
-            A framework that asks the model in a task of its own, apart from its tools, needs a scope.
+        scope: returns the user or the conversation that the running code is for (``current_user.get``). A call gets
+            only runs that were started in its own scope, of one response: that of its own request, or else the latest.
+            Without it a call gets runs of the latest request of its own context, or of the one from which its task was
+            started, as long as the program's context variables are those of the request: nothing is handed from one
+            conversation to another. A framework that asks the model in a task of its own, apart from its tools, needs a
+            scope.
+        shared: gives any call any run with its arguments, the latest response's first, whatever its context: for
+            programs with a single user, and tools whose results are the same for all.
         limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
 
     Raises:
         TypeError: `transport` is not a transport.
-        ValueError: `wire` is not known.
+        ValueError: `wire` is not known, or both `scope` and `shared` are given.
     """
 
     def __init__(
@@ -106,6 +111,7 @@ class Tap(_Transport):
         observers: Callable[[], Iterable[Observer]] | None = None,
         wire: Wire | str | None = None,
         scope: Callable[[], Hashable] | None = None,
+        shared: bool = False,
         limits: Limits = Limits(),
     ) -> None:
         sends = hasattr(transport, "handle_async_request") or hasattr(transport, "handle_request")
@@ -117,12 +123,14 @@ class Tap(_Transport):
         for name, given in (("on_event", on_event), ("observers", observers), ("scope", scope)):
             if given is not None and not callable(given):
                 raise TypeError(f"{name}: expected a function, got {type(given).__name__}")
+        if shared and scope is not None:
+            raise ValueError("expected scope= or shared=True, got both: one keeps apart what the other shares")
         self.warnings: Counter[str] = Counter()
         """How often something of ours failed or gave up, by code: ``copy_dropped`` (decoding lagged behind), and
         ``on_event_failed``, ``call_not_compared`` (a call's arguments) and ``tap_failed``."""
         self._transport = transport
         self._limits = limits
-        self._runs = EarlyRuns(self._note, scope=scope, limits=limits)
+        self._runs = EarlyRuns(self._note, scope=scope, shared=shared, limits=limits)
         self._follower = Follower(
             runs=self._runs, wire=wire, limits=limits, observers=observers, on_event=on_event, note=self._note
         )
@@ -160,6 +168,11 @@ class Tap(_Transport):
             raise refuse(theirs.name, why)
         return self._runs.wrapped(fn if isinstance(fn, Tool) and not options else tool(fn, **options))
 
+    def summary(self) -> EarlySummary:
+        """Returns how many calls were answered from early runs and how many ran again, with the reasons, how many runs
+        nobody has asked for, and the seconds won."""
+        return self._runs.summary()
+
     # -- as a transport --------------------------------------------------------------------------------------------
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -172,7 +185,7 @@ class Tap(_Transport):
         response = await self._transport.handle_async_request(request)
         # In the client's own context, before it is copied for the reader of the copy: what the framework does from now
         # on, and the runs of this response, are of one request.
-        self._runs.begin_request()
+        Request()
         self._tap(response, copy_context(), is_async=True)
         return response
 
@@ -180,7 +193,7 @@ class Tap(_Transport):
         """Sends a request of a synchronous client, as `handle_async_request` does."""
         _check_fits(_package(type(request)), self._transport, "handle_request")
         response = self._transport.handle_request(request)
-        self._runs.begin_request()
+        Request()
         self._tap(response, thread_context(), is_async=False)
         return response
 

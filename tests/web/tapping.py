@@ -83,9 +83,9 @@ class Server:
 
 
 @asynccontextmanager
-async def tapped(server: Server, **options: Any) -> AsyncIterator[tuple[Tap, Any]]:
+async def tapped(server: Server, *, patience_s: float = PATIENCE_S, **options: Any) -> AsyncIterator[tuple[Tap, Any]]:
     """Gives a tap and the client over it, in time."""
-    with anyio.fail_after(PATIENCE_S):
+    with anyio.fail_after(patience_s):
         tap = Tap(server.transport(), **options)
         async with server.library.AsyncClient(transport=tap) as client:
             yield tap, client

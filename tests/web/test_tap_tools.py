@@ -21,7 +21,7 @@ from tapping import CALL, Server, called, read, tapped
 from streamtools import Event, Limits, Observation, StreamEnd, ToolCallValidated, ToolContext, pipeline, tool
 from streamtools.errors import ToolDefinitionError, ToolError
 from streamtools.events import ToolStarted
-from streamtools.integrations.early_runs import EarlyRun, EarlyRuns, ResponseRuns, canonical
+from streamtools.integrations.early_runs import EarlyRun, EarlyRuns, ResponseRuns
 from streamtools.integrations.httpx import Tap
 
 pytestmark = pytest.mark.anyio
@@ -109,7 +109,24 @@ async def test_a_run_of_the_latest_response_is_taken_first() -> None:
         early = tap.tool(look_up, effect="pure")
         await read(client)
         await read(client)
+        assert [await early("a") for _ in range(3)] == [1, 2, 3]
+        assert tap.summary().missed == {"other_request": 2}
+
+
+async def test_with_shared_a_call_gets_any_run_the_latest_response_s_first() -> None:
+    numbers = iter(range(9))
+
+    async def look_up(key: str) -> int:
+        """Looks a key up."""
+        return next(numbers)
+
+    async with tapped(Server(ALL), shared=True) as (tap, client):
+        early = tap.tool(look_up, effect="pure")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read, client)
+        await read(client)
         assert [await early("a") for _ in range(3)] == [1, 0, 2]
+        assert tap.summary().missed == {"no_run": 1}
 
 
 @dataclass
@@ -437,7 +454,8 @@ async def test_a_scope_that_fails_leads_to_a_plain_call() -> None:
         look_up = tap.tool(work.look_up, effect="pure")
         assert await read(client) == ALL
         assert await look_up("a") == "aa"
-    assert tap.warnings == {"tap_failed": 1, "call_not_compared": 1}
+    assert tap.warnings == {"tap_failed": 1}
+    assert tap.summary().missed == {"no_run": 1}
 
 
 async def test_on_chat_completions_calls_start_with_the_end_of_the_response() -> None:
@@ -542,17 +560,17 @@ def test_a_function_may_be_given_again_but_no_other_of_its_name() -> None:
 async def test_runs_that_nobody_asks_for_are_forgotten_with_time_and_number() -> None:
     now = 0.0
     kept = EarlyRuns(lambda code, error: None, scope=lambda: "all", clock=lambda: now)
-    kept.wrapped(tool(LookUp().look_up, effect="pure"))
+    look_up = tool(LookUp().look_up, effect="pure")
+    kept.wrapped(look_up)
     response = ResponseRuns(kept, anyio.lowlevel.current_token())
 
     def add(key: str) -> EarlyRun:
-        arguments = {"key": key, "times": 2}
-        run = EarlyRun(key, ("all", "look_up", canonical(arguments)), arguments, response, now)
+        run = EarlyRun(key, "look_up", {"key": key}, response, now)
         kept.add(run)
         return run
 
     def claim(key: str) -> EarlyRun | None:
-        return kept.claim("look_up", {"key": key, "times": 2})
+        return kept.claim(look_up, (key,), {})
 
     cancelled: list[str] = []
     response.cancel_call = cancelled.append

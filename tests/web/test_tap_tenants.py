@@ -1,0 +1,270 @@
+"""`Tap.tool` with several users over one client: nobody gets a result that was made for another, however a framework
+runs its requests and tools; what cannot be attributed to one request runs again, and is counted with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import logging
+import random
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio import to_thread
+from opentelemetry import baggage, context, trace
+from profiles import examples
+from streams import anthropic
+from tapping import Server, read, tapped
+
+from streamtools.integrations.httpx import Tap
+
+pytestmark = pytest.mark.anyio
+
+USER: ContextVar[str] = ContextVar("user")
+
+
+class Bank:
+    """A tool whose result depends on a context variable, which it should not."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def my_balance(self) -> str:
+        """Returns the user's balance."""
+        self.asked.append(USER.get("nobody"))
+        return USER.get("nobody")
+
+    def my_balance_sync(self) -> str:
+        """Returns the user's balance."""
+        self.asked.append(USER.get("nobody"))
+        return USER.get("nobody")
+
+
+def asking(calls: int = 1, name: str = "my_balance") -> list[bytes]:
+    return anthropic([], [(f"c{number}", name, "{}") for number in range(calls)])
+
+
+async def settled(tap: Tap, count: int) -> None:
+    """Waits until so many calls of a tap have been started or are done with."""
+    while True:
+        counts = tap.summary()
+        if counts.waiting + counts.claimed + counts.never_asked >= count:
+            return
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_task_that_serves_users_one_after_the_other_keeps_them_apart() -> None:
+    """A worker with a queue: its context is one, and the user is what it sets for each job."""
+    async with tapped(Server(asking())) as (tap, client):
+        my_balance = tap.tool(Bank().my_balance, effect="pure")
+        USER.set("alice")
+        await read(client)
+        await settled(tap, 1)
+        USER.set("bob")  # alice's call is never asked for: a guardrail has refused it, say
+        assert await my_balance() == "bob"
+        USER.set("alice")
+        assert await my_balance() == "alice"
+        assert tap.summary().missed == {"context_changed": 1}
+        assert tap.summary().claimed == 1
+
+
+async def test_requests_for_all_users_before_the_tools_of_all_hand_over_nothing() -> None:
+    async with tapped(Server(asking())) as (tap, client):
+        my_balance = tap.tool(Bank().my_balance, effect="pure")
+        for user in ("alice", "bob"):
+            USER.set(user)
+            await read(client)
+        await settled(tap, 2)
+        said = []
+        for user in ("alice", "bob"):
+            USER.set(user)
+            said.append(await my_balance())
+        assert said == ["alice", "bob"]
+        assert (tap.summary().claimed, tap.summary().missed) == (1, {"context_changed": 1})
+
+
+async def test_a_user_that_is_set_only_after_the_request_is_a_change() -> None:
+    user: ContextVar[str] = ContextVar("a user of this test")
+
+    async def whoami() -> str:
+        """Says who asks."""
+        return user.get("nobody")
+
+    async with tapped(Server(asking(name="whoami"))) as (tap, client):
+        early = tap.tool(whoami, effect="pure")
+        await read(client)
+        user.set("alice")
+        assert await early() == "alice"
+        assert tap.summary().missed == {"context_changed": 1}
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_request_in_a_task_apart_from_the_tools_is_missed_and_says_so(
+    caplog: pytest.LogCaptureFixture, anyio_backend: str
+) -> None:
+    bank = Bank()
+    async with tapped(Server(asking())) as (tap, client):
+        my_balance = tap.tool(bank.my_balance, effect="pure")
+        USER.set("alice")
+        with caplog.at_level(logging.WARNING, "streamtools"):
+            await asyncio.create_task(read(client))
+            await settled(tap, 1)
+            assert await my_balance() == "alice"
+            await read(client)
+            await settled(tap, 2)
+            await asyncio.create_task(read(client))
+            await settled(tap, 3)
+            assert [await my_balance() for _ in range(2)] == ["alice"] * 2
+        assert bank.asked == ["alice"] * 5
+        assert tap.summary().missed == {"no_request": 1, "other_request": 1}
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+        assert "no_request" in caplog.text
+        assert "alice" not in caplog.text
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_call_in_a_thread_gets_its_run_if_the_thread_has_the_context(anyio_backend: str) -> None:
+    bank = Bank()
+    async with tapped(Server(asking(2, "my_balance_sync"))) as (tap, client):
+        my_balance = tap.tool(bank.my_balance_sync, effect="pure")
+        USER.set("alice")
+        await read(client)
+        await settled(tap, 2)
+        assert await asyncio.to_thread(my_balance) == "alice"
+        with ThreadPoolExecutor(1) as pool:  # whose thread has a context of its own, which is empty
+            assert await asyncio.wrap_future(pool.submit(my_balance)) == "nobody"
+        assert (tap.summary().claimed, tap.summary().missed) == (1, {"no_request": 1})
+
+
+def test_threads_of_a_pool_that_serve_users_in_turn_keep_them_apart() -> None:
+    bank = Bank()
+    tap = Tap(Server(asking(2, "my_balance_sync")).sync_transport())
+
+    def serve(user: str, *, asks: bool) -> list[str]:
+        USER.set(user)
+        if asks:
+            client.post("http://model/")
+        return [my_balance() for _ in range(2)]
+
+    with httpx.Client(transport=tap) as client, ThreadPoolExecutor(1) as pool:
+        my_balance = tap.tool(bank.my_balance_sync, effect="pure")
+        for user, asks in [("alice", True), ("bob", False), ("carol", True), ("alice", False)]:
+            assert pool.submit(serve, user, asks=asks).result() == [user] * 2
+
+
+async def test_variables_of_frameworks_and_the_current_span_may_change() -> None:
+    bank = Bank()
+    tracer = trace.NoOpTracer()
+    async with tapped(Server(asking())) as (tap, client):
+        my_balance = tap.tool(bank.my_balance, effect="pure")
+        await read(client)
+        with tracer.start_as_current_span("execute_tool"):
+            await my_balance()
+        assert tap.summary().claimed == 1
+        await read(client)
+        token = context.attach(baggage.set_baggage("user", "bob"))
+        await my_balance()
+        context.detach(token)
+        assert tap.summary().missed == {"context_changed": 1}
+
+
+async def test_a_scope_replaces_the_context() -> None:
+    bank = Bank()
+    async with tapped(Server(asking()), scope=lambda: USER.get(None)) as (tap, client):
+        my_balance = tap.tool(bank.my_balance, effect="pure")
+        for user in ("alice", "bob"):
+            USER.set(user)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read, client)  # apart from the tools
+        other: ContextVar[str] = ContextVar("a variable of no interest")
+        other.set("changed")
+        for user in ("alice", "bob"):
+            USER.set(user)
+            assert await my_balance() == user
+        assert tap.summary().claimed == 2
+        USER.set("carol")
+        assert await my_balance() == "carol"
+        assert tap.summary().missed == {"no_run": 1}
+
+
+async def test_of_one_scope_only_the_latest_response_answers() -> None:
+    """What an earlier response has left over is of an earlier question."""
+    numbers = iter(range(9))
+
+    async def look_up() -> int:
+        """Looks up."""
+        return next(numbers)
+
+    async with tapped(Server(asking(name="look_up")), scope=lambda: "alice") as (tap, client):
+        early = tap.tool(look_up, effect="pure")
+        for _ in range(2):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(read, client)
+        await settled(tap, 2)
+        assert [await early(), await early()] == [1, 2]
+        assert tap.summary().missed == {"other_request": 1}
+
+
+@pytest.mark.deadline(600)
+async def test_two_users_of_one_client_never_get_each_other_s_results() -> None:
+    """Two users, one client, and every way in which a framework may run a request and its tools, in any order."""
+    ways: dict[str, Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]] = {
+        "here": lambda run: run(),
+        "in a task": _in_a_task,
+        "in a task without the context": _without_context,
+    }
+    count, rng = examples(10_000, 300), random.Random(7)
+    claimed = 0
+    bank = Bank()
+    async with tapped(Server(asking(4)), patience_s=500) as (tap, client):
+        my_balance = tap.tool(bank.my_balance, effect="pure")
+        made = 0
+        while made < count:
+            user = rng.choice(["alice", "bob"])
+            USER.set(user)
+            if rng.random() < 0.7:
+                await ways[rng.choice(["here", "here", "in a task"])](functools.partial(read, client))
+            for _ in range(rng.randrange(6)):
+                if rng.random() < 0.2:
+                    USER.set(user := rng.choice(["alice", "bob"]))
+                way = rng.choice([*ways])
+                said = await ways[way](my_balance)
+                assert said == ("nobody" if "without" in way else user)
+                made += 1
+        claimed = tap.summary().claimed
+        assert claimed + sum(tap.summary().missed.values()) == made
+    assert claimed > made / 20
+
+
+async def _in_a_task(run: Callable[[], Awaitable[Any]]) -> Any:
+    found: list[Any] = []
+
+    async def task() -> None:
+        found.append(await run())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(task)
+    return found[0]
+
+
+async def _without_context(run: Callable[[], Awaitable[Any]]) -> Any:
+    return await to_thread.run_sync(_in_an_empty_context, run)
+
+
+def _in_an_empty_context(run: Callable[[], Awaitable[Any]]) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(contextvars.Context().run(asyncio.run, _await(run))))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+async def _await(run: Callable[[], Awaitable[Any]]) -> Any:
+    return await run()
