@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
+from ..decode.body import payloads_of, read_json
 from ..decode.decoder import StreamDecoder
 from ..errors import StreamError, TruncatedStream
 from ..event_loop import call_soon, ring
@@ -30,6 +31,7 @@ from ..observers import Observer
 from ..pipelines.entry import pipeline
 from ..sources import open_source
 from ..sources.source import Source
+from ..tools import Toolset
 from ..wires import Wire
 from .early_runs import EarlyRuns, Note, ResponseRuns
 
@@ -72,11 +74,30 @@ class Follower:
         source = open_source(copy, self.limits)
         try:
             items = await source.items()
+            if copy.is_whole:
+                answer = await self._answer(items)
+                if answer is not None:
+                    await self._read(answer, self.wire, copy)
+                return
             held, wire = await self._found(items)
             if wire is not None:
                 await self._read(_Joined(held, items, source), wire, copy)
         finally:
             await source.aclose()
+
+    async def _answer(self, items: AsyncIterator[Any]) -> dict[str, Any] | None:
+        """Returns a body that is a model's whole answer; None if it is anything else, or was left."""
+        pieces, size = [], 0
+        try:
+            async for item in items:
+                pieces.append(item)
+                size += len(item)
+                if size > self.limits.max_event_bytes:
+                    return None
+        except TruncatedStream:
+            return None
+        answer = read_json(b"".join(pieces))
+        return answer if isinstance(answer, dict) and payloads_of(answer, None) is not None else None
 
     async def _found(self, items: AsyncIterator[Any]) -> tuple[list[Any], Wire | str | None]:
         """Returns the first items of a body and the wire that they show; None if this is not a stream of a model."""
@@ -92,14 +113,15 @@ class Follower:
             decoder.feed(held[-1])
         return held, decoder.record
 
-    async def _read(self, body: AsyncIterator[Any], wire: Wire | str, copy: BodyCopy) -> None:
+    async def _read(self, body: Any, wire: Wire | str | None, copy: BodyCopy) -> None:
         runs = ResponseRuns(self.runs, copy.token)
         observers = [runs, *(() if self.observers is None else self.observers())]
         if self.on_event is not None:
             observers.append(_Callback(self.on_event, self.note))
         events = pipeline(
             body,
-            tools=self.runs.tools,
+            # The framework asks for the calls of a whole answer as soon as it has it: nothing can be won there.
+            tools=Toolset() if copy.is_whole else self.runs.tools,
             wire=wire,
             start="pure",
             # When the stream is cut, runs that the framework has claimed are awaited; `ResponseRuns` cancels the
@@ -173,6 +195,7 @@ class BodyCopy:
         max_bytes: how much may wait.
         token: the event loop of the copy's reader.
         same_loop: the body is read in that loop, too, and not in another thread.
+        is_whole: the body may be a whole answer, and is no stream.
         on_drop: is called if the copy is dropped, since its reader lags behind.
     """
 
@@ -186,12 +209,15 @@ class BodyCopy:
         max_bytes: int,
         token: EventLoopToken,
         same_loop: bool,
+        is_whole: bool,
         on_drop: Callable[[], None],
     ) -> None:
         self.headers: Mapping[str, str] = {"content-encoding": content_encoding}
         """The headers that declare the copy's content codings."""
         self.token = token
         """The event loop of the copy's reader."""
+        self.is_whole = is_whole
+        """The body may be a whole answer, and is no stream."""
         self.done: Future[None] = Future()
         """Done when the reader has ended, and all that it started."""
         self.caught_up = threading.Event()

@@ -69,6 +69,8 @@ _STREAMS = frozenset(
 )
 """The content types of streams. Gemini's list of objects (without ``alt=sse``) has that of a whole answer."""
 
+_WHOLE = "application/json"
+
 _CATCH_UP_S = 0.5  # how long closing a response of a synchronous client waits for its copy to be read
 _ROUNDS = 2  # of the event loop, in which the copy's reader takes what has come
 
@@ -183,18 +185,14 @@ class Tap(_Transport):
         """
         _check_fits(_package(type(request)), self._transport, "handle_async_request")
         response = await self._transport.handle_async_request(request)
-        # In the client's own context, before it is copied for the reader of the copy: what the framework does from now
-        # on, and the runs of this response, are of one request.
-        Request()
-        self._tap(response, copy_context(), is_async=True)
+        self._tap(request, response, copy_context, is_async=True)
         return response
 
     def handle_request(self, request: Any) -> Any:
         """Sends a request of a synchronous client, as `handle_async_request` does."""
         _check_fits(_package(type(request)), self._transport, "handle_request")
         response = self._transport.handle_request(request)
-        Request()
-        self._tap(response, thread_context(), is_async=False)
+        self._tap(request, response, thread_context, is_async=False)
         return response
 
     async def aclose(self) -> None:
@@ -240,17 +238,24 @@ class Tap(_Transport):
 
     # -- copies ----------------------------------------------------------------------------------------------------
 
-    def _tap(self, response: Any, context: Context, *, is_async: bool) -> None:
-        """Gives a model's stream a body that passes the same chunks on, and their copy to a reader."""
+    def _tap(self, request: Any, response: Any, own_context: Callable[[], Context], *, is_async: bool) -> None:
+        """Gives a model's response a body that passes the same chunks on, and their copy to a reader."""
         # The client has its response whatever fails here. A `BaseException` is not ours, and passes.
         try:
-            if not _is_stream(response):
+            kind = _content_type(response)
+            # A model is asked by POST: what is looked up (a stored answer, a file) is no step of its own.
+            if kind not in _STREAMS and (kind != _WHOLE or request.method != "POST"):
                 return
+            # In the client's own context, before it is copied for the reader of the copy: what the framework does from
+            # now on, and the runs of this response, are of one request.
+            Request()
+            context = own_context()
             copy = BodyCopy(
                 response.headers.get("content-encoding", ""),
                 max_bytes=self._limits.max_waiting_bytes,
                 token=current_token() if is_async else loop_of_its_own(),
                 same_loop=is_async,
+                is_whole=kind == _WHOLE,
                 on_drop=partial(self._note, "copy_dropped", None),
             )
             _attach(copy, response, is_async=is_async)
@@ -280,10 +285,11 @@ class Tap(_Transport):
 # -- responses and their bodies ----------------------------------------------------------------------------------------
 
 
-def _is_stream(response: Any) -> bool:
-    """Returns whether a response may be a model's stream, and is not tapped yet."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return 200 <= response.status_code < 300 and kind in _STREAMS and TAPPED not in response.extensions
+def _content_type(response: Any) -> str | None:
+    """Returns the content type of a response that may be tapped; None for an error, and if it is tapped already."""
+    if not 200 <= response.status_code < 300 or TAPPED in response.extensions:
+        return None
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
 def _attach(copy: BodyCopy, response: Any, *, is_async: bool) -> None:

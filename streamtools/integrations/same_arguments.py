@@ -31,18 +31,23 @@ class Asked:
     """By parameter name as they were given, defaults included."""
     validated: Mapping[str, Any] | None
     """The same as the tool validates them; None if it refuses them."""
-    is_json: bool
-    """They were given as plain JSON."""
+    as_json: Mapping[str, Any]
+    """Those that were given, as JSON; empty if they have none."""
 
     def are(self, wanted: Mapping[str, Any]) -> bool:
         """Returns whether these are the validated arguments of a call of the stream."""
-        if self.validated is not None and same(self.validated, wanted):
+        return self.given.keys() == wanted.keys() and all(self._is(name, value) for name, value in wanted.items())
+
+    def _is(self, name: str, wanted: Any) -> bool:
+        if self.validated is not None and same(self.validated.get(name), wanted):
             return True
-        # A framework that has validated them itself may give values that cannot be validated again (a secret, whose
+        # A framework that has validated a value itself may give one that cannot be validated again (a secret, whose
         # JSON is masked; a validator that wants the text). JSON that the tool accepts is what a model has sent, for
         # this call or another: where validation changes a value each time, 2 is the end of one call and the begin of
         # the next.
-        return not (self.is_json and self.validated is not None) and same(self.given, wanted)
+        given = self.given[name]
+        is_sent = self.validated is not None and name in self.as_json and same(self.as_json[name], given)
+        return not is_sent and same(given, wanted)
 
 
 class Signature:
@@ -66,10 +71,9 @@ class Signature:
             plain = to_jsonable_python(given.arguments)
             validated = self.validated(self._as_sent(plain))
         except Exception:  # of the values' or the validators' own code, or the tool refuses them
-            plain = validated = None
-        is_json = plain is not None and same(plain, given.arguments)
+            plain, validated = {}, None
         given.apply_defaults()
-        return Asked(given.arguments, validated, is_json)
+        return Asked(given.arguments, validated, plain)
 
     def validated(self, sent: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns arguments of a model as the function gets them, by parameter name, defaults included.
@@ -91,8 +95,7 @@ class Signature:
             if isinstance(value, dict):  # all arguments as one model or dict, or those of `**kwargs`
                 return value
         if self._keywords in plain and self._keywords not in self._names:
-            extra = plain.pop(self._keywords)
-            return {**extra, **plain}
+            return {**plain[self._keywords], **{name: value for name, value in plain.items() if name != self._keywords}}
         return plain
 
 

@@ -349,6 +349,14 @@ _MARKERS: Mapping[tuple[str, str], Source] = {
     ("mcp", "Context"): "context",
     ("fastmcp", "Context"): "context",
     ("google", "ToolContext"): "context",  # Google's Agent Development Kit
+    ("agno", "RunContext"): "context",
+    ("agno", "Agent"): "context",
+    ("agno", "Team"): "context",
+    ("workflows", "Context"): "context",  # llama-index
+    ("llama_index", "Context"): "context",
+    ("agent_framework", "FunctionInvocationContext"): "context",
+    ("agent_framework", "AgentContext"): "context",
+    ("agent_framework", "AgentSession"): "context",
 }
 
 

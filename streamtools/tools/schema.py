@@ -249,7 +249,12 @@ def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Ex
 def _instead(error: Exception) -> str:
     """Returns the advice in place of a type that pydantic does not know; ``""`` for any other error."""
     is_unknown = isinstance(error, PydanticSchemaGenerationError)
-    return " Write a plain type, a model, a dataclass or a TypedDict." if is_unknown else ""
+    if not is_unknown:
+        return ""
+    return (
+        " Write a plain type, a model, a dataclass or a TypedDict if the model fills it; "
+        "if the program does, take a streamtools.ToolContext."
+    )
 
 
 def one_line(error: Exception) -> str:

@@ -47,6 +47,12 @@ StrandsAgent = stand_in("strands.agent.agent", "Agent")
 FastContext = stand_in("mcp.server.fastmcp.server", "Context")
 FastMCPContext = stand_in("fastmcp.server.context", "Context")
 AdkContext = stand_in("google.adk.tools.tool_context", "ToolContext")
+AgnoContext = stand_in("agno.run.base", "RunContext")
+AgnoAgent = stand_in("agno.agent.agent", "Agent")
+IndexContext = generic("workflows.context.context", "Context")
+InvocationContext = stand_in("agent_framework._middleware", "FunctionInvocationContext")
+AgentContext = stand_in("agent_framework._middleware", "AgentContext")
+AgentSession = stand_in("agent_framework._sessions", "AgentSession")
 Mine = stand_in("my.agents", "MyContext", RunContext)
 
 FILLED: dict[str, tuple[Any, Any]] = {  # the annotation, and a context that fills it
@@ -67,6 +73,12 @@ FILLED: dict[str, tuple[Any, Any]] = {  # the annotation, and a context that fil
     "MCP, Context or None": (FastContext | None, FastContext()),
     "FastMCP, Context": (FastMCPContext, FastMCPContext()),
     "ADK, ToolContext": (AdkContext, AdkContext()),
+    "agno, RunContext": (AgnoContext, AgnoContext()),
+    "agno, Agent": (AgnoAgent, AgnoAgent()),
+    "llama-index, Context of a type": (IndexContext[str], IndexContext()),
+    "agent-framework, FunctionInvocationContext": (InvocationContext, InvocationContext()),
+    "agent-framework, AgentContext or None": (AgentContext | None, AgentContext()),
+    "agent-framework, AgentSession": (AgentSession, AgentSession()),
 }
 ALONE: dict[str, Any] = {  # only the framework can fill these
     "LangGraph, InjectedState": Annotated[dict, InjectedState],
