@@ -10,7 +10,7 @@ COMPARE_LITELLM := .venv-compare-litellm
 # SDKs and the servers that they are tested with. aimock is a program for node.
 INTEGRATIONS := .venv-integrations
 AIMOCK := @copilotkit/aimock@1.43.0
-# Frameworks that own the loop; Strands cannot live beside the others.
+# Frameworks that own the loop; those that want openai 2, as Strands does, cannot live beside the others.
 AGENTS := .venv-agents
 AGENTS_STRANDS := .venv-agents-strands
 # Programs that keep traces: Phoenix and MLflow.
@@ -29,7 +29,7 @@ BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/
   $(addprefix --ignore=tests/dispatch/test_,calls_once_after_kills.py executors_in_a_pipeline.py) \
   $(addprefix --ignore=tests/pipelines/test_,branches.py endless_streams_through_the_pipeline.py) \
   --ignore=tests/sources/test_sockets.py
-# What is tried with agent frameworks; Strands has a venv of its own.
+# What is tried with agent frameworks. Each test is skipped where its framework is not installed.
 BY_AGENTS := agents_tap framework_tools langgraph pydantic_ai smolagents
 BY_STRANDS := agents_tap framework_tools strands
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
@@ -106,7 +106,7 @@ test-agents: $(AGENTS)/.installed $(AGENTS_STRANDS)/.installed  ## agent framewo
 	$(AGENTS)/bin/python -m pytest -n $(JOBS) $(BY_AGENTS:%=tests/integrations/test_%_sdk.py) $(ARGS)
 	$(AGENTS)/bin/python examples/langgraph_tool_node.py
 	$(AGENTS)/bin/python examples/pydantic_ai_toolset.py
-	$(AGENTS_STRANDS)/bin/python -m pytest -n $(JOBS) $(BY_STRANDS:%=tests/integrations/test_%_sdk.py) -k "strands or runner" $(ARGS)
+	$(AGENTS_STRANDS)/bin/python -m pytest -n $(JOBS) $(BY_STRANDS:%=tests/integrations/test_%_sdk.py) $(ARGS)
 
 test-backends: $(BACKENDS)/.installed  ## traces in Phoenix and MLflow, as they read them; in Jaeger where STREAMTOOLS_JAEGER_URL is set
 	$(BACKENDS)/bin/python -m pytest -p no:phoenix tests/backends $(ARGS)

@@ -45,6 +45,8 @@ from .same_arguments import Signature
 __all__ = ["MISSES", "EarlyRun", "EarlyRuns", "EarlySummary", "ResponseRuns", "until_done"]
 
 _KEPT_S = 300.0  # a framework that asks a person first may take minutes; a value that was looked up ages
+_BEHIND_S = 1.0  # how long a call waits until what the framework has read is decoded: validation may take 0.5 s
+_BUSY_S = 0.001  # of that, without sleeping between two looks
 _MOST_RUNS = 1024  # of all responses of a tap together: eight responses with as many calls as they may have
 
 _logger = logging.getLogger("streamtools")
@@ -263,6 +265,17 @@ class EarlyRuns:
             return None
         return found
 
+    def is_behind(self) -> bool:
+        """Returns whether a response that may have the run of a call which is made now is still being decoded."""
+        requests = [Request.of_this_context()]
+        if self._shared or self._scope is not None:
+            try:
+                latest = self._latest.get(None if self._scope is None else self._scope())
+            except Exception:  # of `scope`: `claim` takes note of it
+                return False
+            requests.append(None if latest is None else latest.request)
+        return any(request is not None and request.is_behind() for request in requests)
+
     def _found(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EarlyRun | str:
         """Returns the run of a call, or the reason for which there is none."""
         self._forget_these(self._aged())
@@ -448,6 +461,9 @@ def _check(tool: Tool[..., Any]) -> None:
 def _awaiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         asked_at = runs.clock()
+        # A framework may ask as soon as it has read the call: in the same turn of the event loop, say.
+        while runs.is_behind() and runs.clock() - asked_at < _BEHIND_S:  # noqa: ASYNC110  # of any thread's reader
+            await anyio.sleep(0 if runs.clock() - asked_at < _BUSY_S else _BUSY_S)
         run = runs.claim(tool, args, kwargs)
         if run is None:
             return await tool.fn(*args, **kwargs)
@@ -469,6 +485,8 @@ def _awaiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
 def _waiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         asked_at = runs.clock()
+        while runs.is_behind() and runs.clock() - asked_at < _BEHIND_S and not _is_in_a_loop():
+            time.sleep(_BUSY_S)
         run = runs.claim(tool, args, kwargs)
         if run is None:
             return tool.fn(*args, **kwargs)
@@ -483,6 +501,14 @@ def _waiting(tool: Tool[..., Any], runs: EarlyRuns) -> Callable[..., Any]:
         return tool.fn(*args, **kwargs)
 
     return wrapper
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        current_token()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _waited(run: EarlyRun, tool: Tool[..., Any], runs: EarlyRuns) -> bool:

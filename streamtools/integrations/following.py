@@ -234,6 +234,11 @@ class BodyCopy:
         self._left = False
         self._awaited: anyio.Event | None = None
 
+    def is_behind(self) -> bool:
+        """Returns whether some of what was fed is still to be decoded; from any thread."""
+        # The reader asks for more only when it has passed on all events of what it got.
+        return not self.caught_up.is_set() and (self._awaited is None or bool(self._chunks))
+
     # -- where the body is read --
 
     def feed(self, chunk: bytes) -> None:

@@ -248,7 +248,7 @@ class Tap(_Transport):
                 return
             # In the client's own context, before it is copied for the reader of the copy: what the framework does from
             # now on, and the runs of this response, are of one request.
-            Request()
+            request_here = Request()
             context = own_context()
             copy = BodyCopy(
                 response.headers.get("content-encoding", ""),
@@ -259,6 +259,7 @@ class Tap(_Transport):
                 on_drop=partial(self._note, "copy_dropped", None),
             )
             _attach(copy, response, is_async=is_async)
+            request_here.is_behind = copy.is_behind
             self._copies.add(copy)
             copy.done.add_done_callback(lambda _: self._copies.discard(copy))
             if is_async:

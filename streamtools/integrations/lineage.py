@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
 from typing import Any
 
@@ -37,9 +37,11 @@ node. They say nothing about the user that the program has not said in a variabl
 class Request:
     """A request that a client makes in the current context."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "is_behind")
 
     def __init__(self) -> None:
+        self.is_behind: Callable[[], bool] = bool
+        """Returns whether some of its response has been read by the client and has not been decoded; to be set."""
         _latest.set(self)
         self._context = copy_context()
 

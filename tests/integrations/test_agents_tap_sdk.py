@@ -16,10 +16,13 @@ from typing import Any
 
 import anyio
 import pytest
+from gemini_streams import call, response, text
 from loopback import Loopback
 from responses_streams import CREATED, added, arguments, done, ended, event, function, message, output_text
 from streams import anthropic, sse
 
+import streamtools
+from streamtools.errors import ToolDefinitionError
 from streamtools.integrations.httpx import Tap
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -265,6 +268,93 @@ async def test_strands(how: str) -> None:
         assert str(last).strip() == "A"
         assert (tool.keys, tap.warnings) == (["a"], {})
         assert result_sent(server) == "A"
+
+
+async def test_agno(how: str) -> None:
+    agno, models, openai = installed("agno.agent"), installed("agno.models.openai"), installed("openai")
+    tool = LookUp()
+    async with tapped(responses(tool.started), library_of(openai)) as (server, tap, client):
+        look_up = tap.tool(getattr(tool, how)(), effect="pure")
+        model = models.OpenAIResponses(id="m", base_url=server.url, http_client=client, **KEY)
+        agent = agno.Agent(model=model, tools=[look_up], telemetry=False)
+        said = [event.content async for event in agent.arun(QUESTION, stream=True) if event.content]
+        assert said[-1] == "A"
+        assert (tool.keys, tap.warnings, tap.summary().missed) == (["a"], {}, {})
+        assert result_sent(server) == "A"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_llama_index(how: str) -> None:
+    workflow, llms = installed("llama_index.core.agent.workflow"), installed("llama_index.llms.openai")
+    tool, conversation = LookUp(), ContextVar[str]("conversation")
+    body, library = responses(tool.started), library_of(installed("openai"))
+    async with tapped(body, library, scope=conversation.get) as (server, tap, client):
+        conversation.set("of this user")  # its workflow runs model and tools in tasks apart from each other
+        look_up = tap.tool(getattr(tool, how)(), effect="pure")
+        llm = llms.OpenAIResponses(model="gpt-5", api_base=server.url, async_http_client=client, **KEY)
+        agent = workflow.FunctionAgent(tools=[look_up], llm=llm)
+        assert str(await agent.run(QUESTION)) == "A"
+        assert (tool.keys, tap.warnings, tap.summary().missed) == (["a"], {}, {})
+        assert result_sent(server) == "A"
+
+
+async def test_agent_framework(how: str) -> None:
+    framework, theirs = installed("agent_framework"), installed("agent_framework.openai")
+    openai = installed("openai")
+    tool = LookUp()
+    async with tapped(responses(tool.started), library_of(openai)) as (server, tap, client):
+        look_up = tap.tool(getattr(tool, how)(), effect="pure")
+        sdk = openai.AsyncOpenAI(base_url=server.url, http_client=client, **KEY)
+        agent = framework.Agent(client=theirs.OpenAIChatClient(model="m", async_client=sdk), tools=[look_up])
+        said = "".join([update.text async for update in agent.run(QUESTION, stream=True)])
+        assert "A" in said
+        assert (tool.keys, tap.warnings, tap.summary().missed) == (["a"], {}, {})
+        assert result_sent(server) == "A"
+
+
+async def test_automatic_function_calling_of_google_genai(how: str) -> None:
+    genai = installed("google.genai")
+    tool = LookUp()
+    body = [*sse([response(call("look_up", {"key": "a"}))]), tool.started, *sse([response(finish="STOP")])]
+    async with tapped([body, sse([response(text("A"), finish="STOP")])], "httpx") as (server, tap, client):
+        look_up = tap.tool(getattr(tool, how)(), effect="pure")
+        options = {"base_url": server.url, "api_version": "v1beta", "httpx_async_client": client}
+        sdk = genai.Client(http_options=options, **KEY)
+        said = ""
+        async for chunk in await sdk.aio.models.generate_content_stream(
+            model="m", contents=QUESTION, config={"tools": [look_up]}
+        ):
+            said += chunk.text or ""
+        assert said == "A"
+        assert (tool.keys, tap.warnings, tap.summary().missed) == (["a"], {}, {})
+        assert "A" in str(server.requests[1][1]["contents"][-1])
+
+
+async def test_parameters_that_these_frameworks_fill_are_not_the_model_s() -> None:
+    kinds = [
+        ("agno.run", "RunContext"),
+        ("agno.agent", "Agent"),
+        ("llama_index.core.workflow", "Context"),
+        ("agent_framework", "FunctionInvocationContext"),
+        ("agent_framework", "AgentContext"),
+        ("agent_framework", "AgentSession"),
+    ]
+    for module, name in kinds:
+        kind = getattr(installed(module), name)
+
+        def look_up(key: str, ctx: Any) -> str:
+            """Looks a key up."""
+            return key
+
+        look_up.__annotations__["ctx"] = kind
+        made = streamtools.tool(look_up, effect="pure")
+        assert list(made.schema["properties"]) == ["key"], name
+        with pytest.raises(ToolDefinitionError, match="give the framework the function itself"):
+            Tap(object_with_transport()).tool(look_up, effect="pure")
+
+
+def object_with_transport() -> Any:
+    return installed("httpx").AsyncHTTPTransport()
 
 
 def result_sent(server: Loopback) -> str:

@@ -74,6 +74,25 @@ def test_a_call_starts_before_its_response_ends_and_its_run_is_the_answer() -> N
     assert tap.warnings == {}
 
 
+def test_a_call_that_is_asked_for_before_the_copy_is_decoded_gets_its_run() -> None:
+    keys: list[str] = []
+
+    def look_up(key: str) -> str:
+        """Looks a key up."""
+        keys.append(key)
+        return key.upper()
+
+    tap = Tap(Server([b"".join(CALL[0]), *CALL[1]]).sync_transport())
+    early = tap.tool(look_up, effect="pure")
+    with httpx.Client(transport=tap) as client, client.stream("POST", "http://model/") as response:
+        chunks = response.iter_raw()
+        next(chunks)
+        assert early("a") == "A"
+        assert list(chunks) == CALL[1]
+    assert keys == ["a"]
+    assert tap.summary().missed == {}
+
+
 def test_a_response_that_is_left_takes_its_unclaimed_runs_along() -> None:
     started, over, seen = threading.Event(), threading.Event(), list[Event]()
 

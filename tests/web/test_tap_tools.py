@@ -62,6 +62,21 @@ async def test_a_call_starts_before_its_response_ends_and_its_run_is_the_answer(
         assert tap.warnings == {}
 
 
+async def test_a_call_that_is_asked_for_in_the_same_turn_of_the_loop_gets_its_run() -> None:
+    """As google-genai does: it calls the function as soon as it has read the call, before the copy is decoded."""
+    work = LookUp()
+    async with tapped(Server([b"".join(CALL[0]), *CALL[1]])) as (tap, client):
+        look_up = tap.tool(work.look_up, effect="pure")
+        async with client.stream("POST", "http://model/") as response:
+            chunks = response.aiter_raw()
+            await anext(chunks)
+            assert await look_up("a") == "aa"
+            async for _ in chunks:
+                pass
+        assert work.keys == ["a"]
+        assert tap.summary().missed == {}
+
+
 @pytest.mark.parametrize("arguments", ['{"key": "a"}', '{"times": 2, "key": "a"}'])
 async def test_arguments_are_compared_with_their_defaults_in_any_order(arguments: str) -> None:
     work = LookUp()
