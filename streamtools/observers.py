@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from .errors import StreamError
 from .events import (
@@ -40,6 +40,8 @@ from .parts import Outcome, Part
 __all__ = [
     "Cursor",
     "CursorPoint",
+    "EarlyEnd",
+    "EarlyObserver",
     "Observer",
     "PartsObserver",
     "RunFacts",
@@ -98,6 +100,33 @@ class RunFacts(Protocol):
     run_id: str
     name: str | None
     conversation_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyEnd:
+    """What has become of a call that a tap has started early, or of one that a framework has made."""
+
+    tool_name: str
+    call_id: str | None
+    """The call's identity in the stream; None if it was missed: a framework does not say which one it makes."""
+    fate: Literal["claimed", "missed", "never_asked"]
+    reason: str | None = None
+    """Why it was missed: a code of `streamtools.integrations.early_runs.MISSES`."""
+    began: float
+    """The begin of the early run, on the clock of events; of a missed call, the time at which it was made."""
+    ended: float
+    """The time at which the framework had the result, or nobody could ask for it any more."""
+    seconds_won: float = 0.0
+    """How long the run had gone on when the framework asked."""
+
+
+class EarlyObserver(Observer, Protocol):
+    """An observer that also learns what has become of the calls under a tap. This may be after the end of the step, and
+    in another thread."""
+
+    def see_early(self, end: EarlyEnd, /) -> None:
+        """Learns that a call under a tap was claimed, missed, or never asked for."""
+        ...
 
 
 class PartsObserver(Observer, Protocol):

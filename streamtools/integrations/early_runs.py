@@ -27,7 +27,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
@@ -37,6 +37,7 @@ from ..errors import LocalProtocolError
 from ..event_loop import call_soon
 from ..events import Event, Observation, StreamEnd, ToolCallValidated
 from ..limits import Limits
+from ..observers import EarlyEnd, Observer
 from ..tools import Tool, Toolset
 from ..tools.callables import refuse
 from .lineage import Request
@@ -155,6 +156,13 @@ class EarlyRun:
         if self.started_at is None:
             return 0.0
         return max(0.0, (at if self.ended_at is None else min(at, self.ended_at)) - self.started_at)
+
+    def end(self, fate: Literal["claimed", "never_asked"], at: float, won_s: float = 0.0) -> EarlyEnd:
+        """Returns what has become of the call, for observers."""
+        began = self.added_at if self.started_at is None else self.started_at
+        return EarlyEnd(
+            tool_name=self.tool_name, call_id=self.call_id, fate=fate, began=began, ended=at, seconds_won=won_s
+        )
 
 
 _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", default=None)
@@ -320,15 +328,22 @@ class EarlyRuns:
 
     def claimed(self, run: EarlyRun, at: float) -> None:
         """Counts a call that is answered from a run, which it has asked for at a time."""
+        won = run.won_s(at)
         with self._lock:
             self._claimed += 1
-            self._won_s += run.won_s(at)
+            self._won_s += won
+        run.response.see_early(run.end("claimed", max(at, run.ended_at or at), won))
 
     def miss(self, tool: Tool[..., Any], why: str) -> None:
         """Counts a call that runs anew; logs the first for each reason."""
         with self._lock:
             self._missed[why] += 1
             is_first = self._missed[why] == 1
+        if (request := Request.of_this_context()) is not None:
+            now = self.clock()
+            request.see_early(
+                EarlyEnd(tool_name=tool.name, call_id=None, fate="missed", reason=why, began=now, ended=now)
+            )
         if is_first:
             _logger.warning(
                 "tap: a call of %r was not answered from an early run: %s (%s)", tool.name, MISSES[why], why
@@ -340,6 +355,7 @@ class EarlyRuns:
             with self._lock:
                 self._never_asked += 1
             run.cancel()
+            run.response.see_early(run.end("never_asked", self.clock()))
 
     def forget_all(self, response: ResponseRuns | None = None) -> None:
         """Forgets every run that was not claimed; of one response, if one is given."""
@@ -380,6 +396,10 @@ class ResponseRuns:
         self.scope, self.number = kept.begin(self)
         self.clock = kept.clock
         """Monotonic seconds."""
+        self.observers: list[Observer] = []
+        """The observers of the pipeline; to be set."""
+        if self.request is not None:
+            self.request.see_early = self.see_early
         self._kept = kept
         self._runs: dict[str, EarlyRun] = {}
 
@@ -398,6 +418,17 @@ class ResponseRuns:
         """Names the run to the code that is run."""
         run = self._runs.get(call_id)
         return None if run is None else _named(run)
+
+    def see_early(self, end: EarlyEnd) -> None:
+        """Shows the observers what has become of a call. One that raises does not see the next."""
+        for observer in list(self.observers):
+            see: Callable[[EarlyEnd], object] | None = getattr(observer, "see_early", None)
+            if see is not None:
+                try:
+                    see(end)
+                except Exception as error:
+                    self.observers.remove(observer)
+                    self._kept.note("observer_failed", error)
 
     def cancel(self, call_id: str) -> None:
         """Cancels a call, if the pipeline still has it."""

@@ -31,6 +31,7 @@ from ..observers import Observer
 from ..pipelines.entry import pipeline
 from ..sources import open_source
 from ..sources.source import Source
+from ..telemetry import default_observers
 from ..tools import Toolset
 from ..wires import Wire
 from .early_runs import EarlyRuns, Note, ResponseRuns
@@ -115,7 +116,8 @@ class Follower:
 
     async def _read(self, body: Any, wire: Wire | str | None, copy: BodyCopy) -> None:
         runs = ResponseRuns(self.runs, copy.token)
-        observers = [runs, *(() if self.observers is None else self.observers())]
+        runs.observers = [*default_observers(), *(() if self.observers is None else self.observers())]
+        observers: list[Observer] = [runs, *runs.observers]
         if self.on_event is not None:
             observers.append(_Callback(self.on_event, self.note))
         events = pipeline(
@@ -130,6 +132,7 @@ class Follower:
             # The framework reads as slowly as it likes, and the copy is no faster.
             limits=replace(self.limits, idle_timeout=None, first_chunk_timeout=None),
             observers=observers,
+            requested_at=copy.asked_at,
         )
         runs.cancel_call = events.cancel
         try:
@@ -196,6 +199,7 @@ class BodyCopy:
         token: the event loop of the copy's reader.
         same_loop: the body is read in that loop, too, and not in another thread.
         is_whole: the body may be a whole answer, and is no stream.
+        asked_at: the time at which the request was sent, on ``time.monotonic``.
         on_drop: is called if the copy is dropped, since its reader lags behind.
     """
 
@@ -210,6 +214,7 @@ class BodyCopy:
         token: EventLoopToken,
         same_loop: bool,
         is_whole: bool,
+        asked_at: float,
         on_drop: Callable[[], None],
     ) -> None:
         self.headers: Mapping[str, str] = {"content-encoding": content_encoding}
@@ -218,6 +223,8 @@ class BodyCopy:
         """The event loop of the copy's reader."""
         self.is_whole = is_whole
         """The body may be a whole answer, and is no stream."""
+        self.asked_at = asked_at
+        """The time at which the request was sent."""
         self.done: Future[None] = Future()
         """Done when the reader has ended, and all that it started."""
         self.caught_up = threading.Event()

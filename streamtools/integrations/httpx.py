@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 from concurrent.futures import wait
@@ -129,7 +130,7 @@ class Tap(_Transport):
             raise ValueError("expected scope= or shared=True, got both: one keeps apart what the other shares")
         self.warnings: Counter[str] = Counter()
         """How often something of ours failed or gave up, by code: ``copy_dropped`` (decoding lagged behind), and
-        ``on_event_failed``, ``call_not_compared`` (a call's arguments) and ``tap_failed``."""
+        ``on_event_failed``, ``observer_failed``, ``call_not_compared`` (a call's arguments) and ``tap_failed``."""
         self._transport = transport
         self._limits = limits
         self._runs = EarlyRuns(self._note, scope=scope, shared=shared, limits=limits)
@@ -184,15 +185,17 @@ class Tap(_Transport):
             TypeError: the transport inside is of another library than the client, or only one of them is asynchronous.
         """
         _check_fits(_package(type(request)), self._transport, "handle_async_request")
+        asked_at = time.monotonic()
         response = await self._transport.handle_async_request(request)
-        self._tap(request, response, copy_context, is_async=True)
+        self._tap(request, response, asked_at, copy_context, is_async=True)
         return response
 
     def handle_request(self, request: Any) -> Any:
         """Sends a request of a synchronous client, as `handle_async_request` does."""
         _check_fits(_package(type(request)), self._transport, "handle_request")
+        asked_at = time.monotonic()
         response = self._transport.handle_request(request)
-        self._tap(request, response, thread_context, is_async=False)
+        self._tap(request, response, asked_at, thread_context, is_async=False)
         return response
 
     async def aclose(self) -> None:
@@ -238,7 +241,9 @@ class Tap(_Transport):
 
     # -- copies ----------------------------------------------------------------------------------------------------
 
-    def _tap(self, request: Any, response: Any, own_context: Callable[[], Context], *, is_async: bool) -> None:
+    def _tap(
+        self, request: Any, response: Any, asked_at: float, own_context: Callable[[], Context], *, is_async: bool
+    ) -> None:
         """Gives a model's response a body that passes the same chunks on, and their copy to a reader."""
         # The client has its response whatever fails here. A `BaseException` is not ours, and passes.
         try:
@@ -256,6 +261,7 @@ class Tap(_Transport):
                 token=current_token() if is_async else loop_of_its_own(),
                 same_loop=is_async,
                 is_whole=kind == _WHOLE,
+                asked_at=asked_at,
                 on_drop=partial(self._note, "copy_dropped", None),
             )
             _attach(copy, response, is_async=is_async)

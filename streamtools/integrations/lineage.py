@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
 from typing import Any
 
+from ..observers import EarlyEnd
+
 __all__ = ["Request"]
 
 _ABSENT = object()
@@ -37,9 +39,11 @@ node. They say nothing about the user that the program has not said in a variabl
 class Request:
     """A request that a client makes in the current context."""
 
-    __slots__ = ("_context", "is_behind")
+    __slots__ = ("_context", "is_behind", "see_early")
 
     def __init__(self) -> None:
+        self.see_early: Callable[[EarlyEnd], object] = _nothing
+        """Shows the observers of its response what has become of a call; to be set."""
         self.is_behind: Callable[[], bool] = bool
         """Returns whether some of its response has been read by the client and has not been decoded; to be set."""
         _latest.set(self)
@@ -58,6 +62,10 @@ class Request:
             if one is not other and not _is_same(one, other) and not _is_of_a_framework(variable):
                 return str(variable.name)
         return None
+
+
+def _nothing(end: EarlyEnd) -> None:
+    """Shows it to nobody: the response is none of a model's."""
 
 
 _latest: ContextVar[Request] = ContextVar("streamtools_request")

@@ -6,6 +6,7 @@
         ├ chat {model}             CLIENT     the request to StreamEnd; links: observed -> tools of the step before
         ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
         ├ streamtools.wait {name}             a time in which a call could not start, and for what
+        ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
         ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
         └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
 
@@ -52,7 +53,7 @@ from ..events import (
     ToolCallValidated,
     ToolStarted,
 )
-from ..observers import RunFacts
+from ..observers import EarlyEnd, RunFacts
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, FailedAttempt, Part, StepOutcome, ToolCall, Usage
 from ..text import class_name
 from .carrier import carrier_of, span_context_of, tracer_of
@@ -95,7 +96,7 @@ MAX_ATTRIBUTE_CHARS = 16_384  # characters of one attribute; content is for read
 
 _CAPTURING = frozenset({"true", "span_only", "span_and_event"})
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
-_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool")
+_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool", "early")
 
 
 class Tracing:
@@ -215,6 +216,13 @@ class Tracing:
         step = self._step or self._before
         span = None if step is None else step.span
         return None if span is None else carrier_of(span).get("traceparent")
+
+    def see_early(self, end: EarlyEnd) -> None:
+        """Draws a call under a tap: from the begin of its early run until the framework has the result."""
+        step = self._step or self._before
+        if step is not None and self._wanted["early"]:
+            name = self._builder.named(self._names.early_span, end.tool_name)
+            self._builder.start(step, name, self._writer.early(step.start, end), end.began).end(step.ns(end.ended))
 
     @contextmanager
     def around_tool(self, call_id: str) -> Iterator[None]:
@@ -550,6 +558,17 @@ class AttributeWriter:
         found = {**self._of_call(step, start), self.names.wait_reason: reason}
         self._put(found, self.names.waiting_tool, start.name or None)
         self._put(found, self.names.waiting_call, start.call_id)
+        return found
+
+    def early(self, step: StepStart, end: EarlyEnd) -> Attributes:
+        """Returns the attributes of a call under a tap."""
+        names = self.names
+        found: Attributes = {names.run_id: self.text(step.run_id), names.early_fate: end.fate}
+        self._put(found, names.waiting_tool, end.tool_name)
+        self._put(found, names.waiting_call, end.call_id)
+        self._put(found, names.early_reason, end.reason)
+        if end.fate == "claimed":
+            found[names.early_won] = end.seconds_won
         return found
 
     def attempt(self, failed: FailedAttempt) -> Attributes:

@@ -40,6 +40,7 @@ from ..events import (
     ToolProgress,
     ToolStarted,
 )
+from ..observers import EarlyEnd
 from ..text import cut
 from .picture import (
     APPROVAL,
@@ -57,6 +58,7 @@ from .picture import (
     StreamPiece,
     Try,
     apply_record,
+    early_fact,
     facts_of,
     waits_before,
     words_of,
@@ -131,6 +133,15 @@ class Drawing:
             if at is not None:
                 self._tick(at)
             self._delta(event, at is not None)
+
+    def see_early(self, end: EarlyEnd) -> None:
+        """Draws what became of a call that was started early under a tap; a missed one has no lane."""
+        call = next((one for one in reversed(self.picture.calls) if one.call_id == end.call_id), None)
+        if call is not None:
+            call.facts.append(early_fact(end.fate, end.seconds_won))
+            self.picture.touch(call)
+        elif end.reason is not None:
+            self.picture.note_missed(end.tool_name, end.reason)
 
     def finish(self) -> Picture:
         """Places the last deltas, and returns the picture. More events may follow."""
@@ -470,6 +481,11 @@ class Watch:
         # A page may ask for a patch from another thread.
         with self._lock:
             self._drawing.feed(event, time.monotonic())
+
+    def see_early(self, end: EarlyEnd) -> None:
+        """Notes on a call that was started early under a tap what became of it."""
+        with self._lock:
+            self._drawing.see_early(end)
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         """Returns None: nothing is to be held."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..parts import WAITS
 from ..telemetry.names import SEMCONV
-from .picture import Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try
+from .picture import Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
 
 __all__ = ["draw_jaeger", "is_jaeger"]
 
@@ -146,6 +146,8 @@ class _SpanDrawing:
             self._call(span, step)
         elif span.name.startswith((NAMES.approval_span, NAMES.wait_span)):
             self._wait(span, step)
+        elif span.name.startswith(NAMES.early_span):
+            self._early(span, step)
         else:
             return False
         return True
@@ -201,6 +203,15 @@ class _SpanDrawing:
         reason = _WORDS.get(span.text(NAMES.wait_reason) or "approval", WAITS["limit"].words)
         call.waits.append(Span(reason=reason, start=self._at(span.start), end=self._at(span.end)))
         call.waits.sort(key=lambda wait: wait.start)
+        self.picture.touch(call)
+
+    def _early(self, span: _Span, step: StepLane) -> None:
+        tool_name, reason = span.text(NAMES.waiting_tool) or "", span.text(NAMES.early_reason)
+        if reason is not None:
+            self.picture.note_missed(tool_name, reason)
+            return
+        call = self._call_of(step, span.text(NAMES.waiting_call) or "", tool_name, span)
+        call.facts.append(early_fact(span.text(NAMES.early_fate) or "", span.seconds(NAMES.early_won)))
         self.picture.touch(call)
 
     def _failed(self, span: _Span) -> list[Try]:

@@ -16,10 +16,11 @@ from ..events import Observation
 from ..limits import checked_bound
 from ..parts import WAITS, Wait
 from ..record import RecordedError
+from ..text import cut
 
 __all__ = [
     "APPROVAL", "Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece",
-    "Try", "apply_record", "facts_of", "waits_before", "words_of",
+    "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
 ]  # fmt: skip
 
 
@@ -198,6 +199,9 @@ class Seen:
 # -- the picture -------------------------------------------------------------------------------------------------------
 
 
+MOST_NOTES = 20
+
+
 class Picture:
     """A run as lanes, growing texts, events and arrows. `Watch` and `draw` make one from events.
 
@@ -241,6 +245,12 @@ class Picture:
         }
         kinds[type(lane)].append(lane)
         self.touch(lane)
+
+    def note_missed(self, tool_name: str, reason: str) -> None:
+        """Notes that a call under a tap ran again, once for each tool and reason."""
+        text = f"A call of {cut(tool_name, 64)} under a tap was not answered from an early run: {cut(reason, 64)}."
+        if text not in self.notes and len(self.notes) < MOST_NOTES:
+            self.notes.append(text)
 
     def touch(self, lane: Lane) -> None:
         """Notes that a lane has changed."""
@@ -377,6 +387,11 @@ def _present(**fields: Any) -> dict[str, Any]:
 
 
 # -- the record of a call ----------------------------------------------------------------------------------------------
+
+
+def early_fact(fate: str, won_s: float) -> tuple[str, str]:
+    """Returns the fact of a call that was started early under a tap, as label and text."""
+    return "early run", f"claimed, {won_s:.2f} s won" if fate == "claimed" else "nobody has asked for it"
 
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:
