@@ -27,8 +27,9 @@ __all__ = [
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 """The effect of a second run of the same call. ``pure``: nothing, it only computes or looks up, and its result depends
-on the arguments alone, not on who asks. ``idempotent``: nothing more than the first. ``once``: it must not happen, the
-careful default. When a call may start, and whether it may be retried, follows from it."""
+on the arguments alone, neither on who asks nor on a context variable. ``idempotent``: nothing more than the first.
+``once``: it must not happen, the careful default. When a call may start, and whether it may be retried, follows from
+it."""
 
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""

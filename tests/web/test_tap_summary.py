@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from streams import anthropic
 from tapping import CALL, Server, read, tapped
 
+from streamtools.integrations.early_runs import MISSES
 from streamtools.observers import EarlyEnd
 from streamtools.telemetry import Tracing, configure
 from streamtools.telemetry.names import SEMCONV
@@ -71,6 +72,13 @@ async def test_the_seconds_won_are_those_that_the_run_had_gone_on() -> None:
         await anyio.sleep(0.2)  # the rest of a response
         await early("a")
         assert 0.05 <= tap.summary().seconds_won < 0.2
+
+
+def test_the_page_about_frameworks_has_every_reason() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    _, _, table = text.partition("| reason | the function was called, since |")
+    rows = [line.split("`")[1] for line in table.partition("\n\n")[0].splitlines() if line.startswith("| `")]
+    assert rows == [*MISSES]
 
 
 async def test_the_first_miss_for_each_reason_is_logged(caplog: pytest.LogCaptureFixture) -> None:
