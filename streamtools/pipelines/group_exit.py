@@ -237,6 +237,7 @@ class Settling:
             try:
                 self.calls.settle()
             finally:
+                self.step.resume()  # what was interrupted here comes before the end, not behind it
                 self.step.end(outcome)
                 end, wire = self.end, self.decoder.record
                 if end is not None and end.complete and end.usage is None and wire is not None:

@@ -45,7 +45,7 @@ class Step:
 
     def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
         self.run_id = trajectory.run_id
-        self.number = 0
+        self.number: int
         self.counts = trajectory.counts
         self.ended = False
         """True once `StepEnd` is being emitted: nothing more will come."""
@@ -57,6 +57,7 @@ class Step:
         """The observers that see the step, from its beginning on."""
         self._listeners: dict[type[Event], tuple[Callback, ...]] = {}
         self._failures: list[tuple[Observer, Exception]] = []
+        self._guarded: dict[int, Callback] = {}  # of each observer, by its identity
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
         self._other_routes: tuple[()] | None = None  # of events that are not in `_routes`; None: to be found out
         self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
@@ -91,8 +92,8 @@ class Step:
     def begin(
         self,
         *,
-        asks_model: bool = True,
-        dispatches: bool = True,
+        asks_model: bool,
+        dispatches: bool,
         requested_at: float | None = None,
         request: Mapping[str, Any] | None = None,
         resumes: str | None = None,
@@ -159,7 +160,7 @@ class Step:
         """Numbers an event and passes it to the turn, the consumer, the observers and the listeners. Never waits."""
         kind = type(event)
         if event.seq >= 0:  # a stage or a transform passed it on a second time: that is another event
-            event = replace(event, seq=-1)
+            event = replace(event)
         run, outbox = self._trajectory, self._outbox
         seq = run.next_seq
         run.next_seq = seq + 1
@@ -225,8 +226,6 @@ class Step:
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
         """Returns the context managers that the observers want held while a tool's body runs."""
         managers: list[AbstractContextManager[object]] = []
-        if not self.observers:
-            return managers
         for observer in tuple(self.observers):
             try:
                 manager = observer.around_tool(call_id)
@@ -245,7 +244,8 @@ class Step:
             try:
                 wanted = observer.event_types
                 if wanted is None or kind in wanted:
-                    callbacks.append(_guarded(observer, self._failures))
+                    # The same one in each route: `resume` looks for the one that was interrupted.
+                    callbacks.append(self._guarded.setdefault(id(observer), _guarded(observer, self._failures)))
             except Exception as error:
                 self._failures.append((observer, error))
         route = self._routes[kind] = (*callbacks, *self._listeners.get(kind, ()))

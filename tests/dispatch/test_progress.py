@@ -28,6 +28,16 @@ async def reports(ctx: ToolContext) -> str:
     return "done"
 
 
+@tool(effect="pure", name="reports")
+async def few(ctx: ToolContext) -> str:
+    """Report a little, and let the consumer take it."""
+    for n in range(30):
+        ctx.progress(n)
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+    return "done"
+
+
 @tool(effect="pure")
 def reports_from_a_thread(ctx: ToolContext) -> str:
     """Report much from a thread."""
@@ -76,6 +86,19 @@ async def test_a_consumer_that_takes_nothing_neither_blocks_a_tool_nor_lets_its_
     assert f"{MANY - len(kept)} reports" in warning.detail
     assert [o.value for o in events.turn.observations] == ["done"]
     assert [event.seq for event in seen] == list(range(len(seen)))  # no number is missing
+
+
+async def test_a_branch_that_is_waited_for_counts_as_a_consumer_that_takes_nothing() -> None:
+    body = anthropic(calls=[("a", "reports", "{}")])
+    for when_full, is_waited_for in (("wait", True), ("drop_oldest", False)):
+        limits = Limits(max_waiting_progress=20)
+        with anyio.fail_after(20):
+            async with pipeline(stream(body), tools=[few], limits=limits) as events:
+                branch = events.branch(size=1000, when_full=when_full)
+                seen = [event async for event in events]
+        kept = [event.value for event in seen if isinstance(event, ToolProgress)]
+        assert (len(kept) < 20) is is_waited_for, when_full
+        del branch
 
 
 async def test_a_consumer_that_keeps_up_gets_every_report() -> None:

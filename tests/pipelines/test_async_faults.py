@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import copy
 import gc
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from streamtools import (
     ToolCallValidated,
     ToolContext,
     ToolError,
+    Trajectory,
     pipeline,
     tool,
 )
@@ -993,6 +995,111 @@ async def test_of_two_equal_observers_only_the_broken_one_is_dropped() -> None:
     healthy, broken = Counts(), Counts(broken=True)
     _, seen = await read(stream(chat(["x"], finish="stop")), observers=[healthy, broken])
     assert (healthy.seen, broken.seen) == (len(seen), 1)
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, for which a test would be interrupted itself."""
+
+
+class Interrupting(Watcher):
+    """An observer in which each of these events is interrupted once, and so is its question for the first ones."""
+
+    def __init__(self, at: tuple[type[Event], ...], asked: int = 0) -> None:
+        super().__init__()
+        self.at = list(at)
+        self.asked = asked
+
+    @property
+    def event_types(self) -> None:  # type: ignore[override]
+        if self.asked > 0:
+            self.asked -= 1
+            raise Interrupted
+
+    def on_event(self, event: Event) -> None:
+        self.seen.append(event)
+        if type(event) in self.at:
+            self.at.remove(type(event))
+            raise Interrupted
+
+
+async def test_an_event_that_is_interrupted_is_seen_by_every_observer_nevertheless() -> None:
+    """Also where several are, one after the other; the observer that was interrupted sees the event once more."""
+    lasting = (ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd)
+    cases: list[tuple[type[Event], ...]] = [(kind,) for kind in lasting]
+    cases += [(ToolCallEnd, Observation), (ToolCallValidated, StreamEnd, StepEnd), (ToolStarted, Observation, StepEnd)]
+    cases += [(TextDelta,)]
+    for at in cases:
+        first, interrupting, last = Watcher(), Interrupting(at), Watcher()
+        block = pipeline(
+            stream(anthropic(["x"], [("a", "double", '{"n": 1}'), ("b", "double", '{"n": 2}')])),
+            tools=[double],
+            observers=[first, interrupting, last],
+        )
+        with anyio.fail_after(30), pytest.raises(BaseException):
+            async with block as events:
+                async for _ in events:
+                    pass
+        turn = block.turn
+        assert {seen.call_id for seen in turn.observations} == {call.call_id for call in turn.calls}, at
+        assert [event.seq for event in first.seen] == list(range(len(first.seen))), at
+        kept = [event for event in first.seen if isinstance(event, lasting)]
+        assert [event for event in last.seen if isinstance(event, lasting)] == kept, at
+        again = [event for event in interrupting.seen if isinstance(event, lasting)]
+        assert list({event.seq: event for event in again}.values()) == kept, at
+        assert len(again) == len(kept) + len(set(at) & set(lasting)), at
+        assert isinstance(last.seen[-1], StepEnd), at
+
+
+async def test_an_event_that_is_interrupted_before_anybody_sees_it_is_seen_by_all() -> None:
+    for asked in (1, 2, 3):
+        first, interrupting, last = Watcher(), Interrupting((), asked), Watcher()
+        block = pipeline(
+            stream(chat(calls=[("a", "double", '{"n": 1}')])),
+            tools=[double],
+            observers=[first, interrupting, last],
+        )
+        with anyio.fail_after(30):
+            try:
+                async with block as events:
+                    async for _ in events:
+                        pass
+            except BaseException as error:
+                assert "Interrupted" in repr(error)  # noqa: PT017
+        seen = [[event for event in one.seen if isinstance(event, StepEnd)] for one in (first, interrupting, last)]
+        assert seen[0] == seen[1] == seen[2], asked
+
+
+async def test_deltas_have_the_number_of_their_step_and_the_next_of_the_run() -> None:
+    for observers in ([], [Watcher()]):
+        run, seen = Trajectory(observers=observers), []
+        for _ in range(2):
+            seen.append((await read(stream(chat(["x", "y"], finish="stop")), trajectory=run))[1])
+        for step, events in enumerate(seen):
+            assert {event.step for event in events} == {step}
+            assert sum(isinstance(event, TextDelta) for event in events) == 2
+        together = [event for events in seen for event in events]
+        assert [event.seq for event in together] == list(range(len(together)))
+
+
+async def test_a_delta_that_nobody_else_wants_costs_no_call_of_its_own() -> None:
+    class Boundaries(Watcher):
+        event_types = (StepEnd,)
+
+    for observers in ([], [Boundaries()]):
+        calls = 0
+
+        def count(frame: Any, kind: str, what: object) -> None:
+            nonlocal calls
+            calls += kind == "call" and frame.f_code.co_name == "emit"
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            _, seen = await read(stream([b"".join(chat(["x"] * 100, finish="stop"))]), observers=observers)
+        finally:
+            sys.setprofile(before)
+        assert len(seen) > 100
+        assert 0 < calls < 20, observers
 
 
 # -- whose task, whose context -----------------------------------------------------------------------------------
