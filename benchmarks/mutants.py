@@ -133,6 +133,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/history/repair.py": (
         "tests/history/test_repair.py",
         "tests/history/test_refused_shapes.py",
+        "tests/history/test_system_prompts.py",
+        "tests/history/test_tool_results.py",
+        "tests/history/test_messages_of_sdk_objects.py",
+        "tests/history/test_convert.py",
         "tests/history/test_repair_laws.py",
     ),
     "streamtools/history/lint.py": (
@@ -142,6 +146,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/history/test_anthropic_history.py",
         "tests/history/test_bedrock_history.py",
         "tests/history/test_chat_family_history.py",
+        "tests/history/test_system_prompts.py",
+        "tests/history/test_tool_results.py",
+        "tests/history/test_gemini_contents_history.py",
+        "tests/history/test_responses_history.py",
     ),
     "streamtools/framing/sse.py": (
         "tests/framing/test_sse.py",
@@ -149,14 +157,20 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/test_limits.py",
     ),
     "streamtools/pipelines/step.py": (
-        "tests/pipelines/test_lifetimes.py",
-        "tests/pipelines/test_misuse.py",
-        "tests/pipelines/test_limits_through_the_pipeline.py",
         "tests/test_causality.py",
+        "tests/pipelines/test_async_faults.py",
+        "tests/telemetry/test_content.py",
+        "tests/pipelines/test_misuse.py",
         "tests/pipelines/test_async_laws.py",
         "tests/pipelines/test_traces.py",
-        "tests/pipelines/test_branches.py",
+        "tests/pipelines/test_usage_of_a_run.py",
+        "tests/pipelines/test_given_calls.py",
         "tests/dispatch/test_dispatch.py",
+        "tests/dispatch/test_progress.py",
+        "tests/pipelines/test_continued_pipelines.py",
+        "tests/pipelines/test_lifetimes.py",
+        "tests/pipelines/test_limits_through_the_pipeline.py",
+        "tests/pipelines/test_branches.py",
     ),
 }
 """The tests of each module, those that notice most in the least time first."""

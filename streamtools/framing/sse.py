@@ -31,7 +31,7 @@ _BLANK_LINES = re.compile(rb"\n{3,}")
 # Lines that begin like no field that we know. Repeats are bounded because the engine keeps a record of each.
 _IDLE_LINES = re.compile(rb"(?<=\n)(?:[^dei{\n][^\n]*\n){1,256}")
 _FIELD_STARTS = b"dei{"  # first bytes of a line that may be a field we know, or a bare object
-_SAMPLED_FROM = 1 << 10  # bytes of a chunk: a smaller one is read faster than sampled
+_SAMPLED_FROM = 1024  # bytes of a chunk: a smaller one is read faster than sampled
 _SAMPLE_STEP = 61  # prime, so that no line length hides its ends
 
 
@@ -111,7 +111,7 @@ class SSEDecoder:
         if self._between and len(payloads) == 1 and isinstance(payloads[0], bytes):
             begin = chunk.find(payloads[0])
             # An event called "error" never becomes the prefix: its frame has to come out, not its data alone.
-            if begin > 0 and _PLAIN_PREFIX.fullmatch(chunk, 0, begin):
+            if _PLAIN_PREFIX.fullmatch(chunk, 0, begin):
                 self._prefix = chunk[:begin]
         return payloads
 
@@ -128,7 +128,7 @@ class SSEDecoder:
             line = b"".join(self._line)
             self._take([line, b""], frames, named=True, longest=len(line))
             if self._bare:
-                frames.append(Frame(b"\n".join(self._bare), "unframed"))
+                self._end_bare(frames)
         self._finished, self._between = True, False
         self._line.clear()
         self._data.clear()
@@ -143,7 +143,13 @@ class SSEDecoder:
         if self._error is not None:
             raise self._error
         if self._start is not None:
-            chunk = self._without_bom(chunk)
+            # One leading byte order mark is ignored; the bytes of a second one belong to the name of the first field.
+            chunk = self._start + chunk
+            if _BOM.startswith(chunk):
+                self._start = chunk
+                return
+            self._start = None
+            chunk = chunk.removeprefix(_BOM)
         # A CR at the end of the last chunk has ended its line at once: waiting for the LF of a CRLF would hold back an
         # event until the next one. Such a LF ends nothing more.
         if self._skip_lf and chunk:
@@ -155,7 +161,7 @@ class SSEDecoder:
         # An ordinary chunk pays for the sample alone: more than a quarter of it are line ends only in a flood.
         if len(chunk) >= _SAMPLED_FROM:
             sample = chunk[::_SAMPLE_STEP]
-            if 4 * len(sample.translate(None, _LINE_ENDS)) < 3 * len(sample):
+            if len(sample.translate(None, _LINE_ENDS)) < 0.75 * len(sample):
                 chunk = self._thinned(chunk)
         # Lines end in CRLF, LF or CR and in nothing else (§9.2.6): for bytes, `splitlines` knows exactly these. For
         # text it would also cut at U+2028 or U+0085, which may stand in a JSON string.
@@ -179,17 +185,6 @@ class SSEDecoder:
             self._grow_line(rest)
         pending = self._line or self._data or self._event or self._bare or self._skip_lf or self._error
         self._between = not pending and self._start is None
-
-    def _without_bom(self, chunk: bytes) -> bytes:
-        """Returns the chunk without the byte order mark; nothing while it is undecided whether there is one."""
-        # One leading mark is ignored; the bytes of a second one belong to the name of the first field.
-        assert self._start is not None, "asked only while it is undecided"
-        start = self._start + chunk
-        if len(start) < len(_BOM) and _BOM.startswith(start):
-            self._start = start
-            return b""
-        self._start = None
-        return start.removeprefix(_BOM)
 
     def _thinned(self, chunk: bytes) -> bytes:
         """Returns a chunk of the same meaning in fewer lines: without comments, and with one of several blank lines."""
@@ -241,9 +236,6 @@ class SSEDecoder:
                 continue
             elif line[0] not in _FIELD_STARTS and not bare:
                 continue  # a comment, or an unknown field
-            elif line[:1] == b"i" and not bare:
-                self._field(line)
-                continue
             elif line[:5] == b"data:" or line == b"data":
                 value = line[5:]
             # llama.cpp sent `error: {...}` in place of an event of that name, before ggml-org/llama.cpp#16109.
@@ -267,8 +259,8 @@ class SSEDecoder:
             data.append(value)
 
     def _frame(self, data: bytes) -> Frame:
-        name, last_id = self._event.decode("utf-8", "replace"), self._id.decode("utf-8", "replace")
-        return Frame(data, name or "message", last_id)
+        name = self._event or b"message"
+        return Frame(data, name.decode(errors="replace"), self._id.decode(errors="replace"))
 
     def _bare_line(self, line: bytes, out: list[Any]) -> None:
         """Takes a line of a bare JSON object that stands between the events."""
@@ -280,22 +272,22 @@ class SSEDecoder:
             return
         self._bare.append(line)
         if line[:1] == b"}" or (len(self._bare) == 1 and line.rstrip()[-1:] == b"}"):
-            out.append(Frame(b"\n".join(self._bare), "unframed"))
-            self._bare.clear()
-            self._bare_size = 0
+            self._end_bare(out)
+
+    def _end_bare(self, out: list[Any]) -> None:
+        out.append(Frame(b"\n".join(self._bare), "unframed"))
+        self._bare.clear()
+        self._bare_size = 0
 
     def _field(self, line: bytes) -> None:
         """Takes any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are
         ignored."""
-        # An id with a NUL is ignored, as the standard asks; the id before it stays the last one. A blank line does not
-        # reset it either, so that a client can ask the server to resume behind the last event that had one.
-        if line[:3] == b"id:" and b"\0" not in line:
-            self._id = line[3:].removeprefix(b" ")  # decoded when a frame is made of it
-            return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":
             self._event = value
+        # An id with a NUL is ignored, as the standard asks; the id before it stays the last one. A blank line does not
+        # reset it either, so that a client can ask the server to resume behind the last event that had one.
         elif name == b"id" and b"\0" not in value:
             self._id = value
 

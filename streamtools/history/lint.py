@@ -66,10 +66,10 @@ def _place(violation: Violation) -> int:
 class _Standing(NamedTuple):
     """Locates an entry relative to the model's answers."""
 
-    answers: int
-    """Number of the model's answers up to the entry."""
+    answer: Reply | None
+    """The latest of them up to the entry."""
     after_prompt: bool
-    """True if a prompt stands behind the latest of these answers."""
+    """True if a prompt stands behind that answer."""
 
 
 class _Lint:
@@ -85,16 +85,17 @@ class _Lint:
         self._locate()
 
     def _locate(self) -> None:
-        answers, after_prompt = 0, False
+        answer: Reply | None = None
+        after_prompt = False
         for entry in self._read.entries:
             if isinstance(entry, Reply):
-                answers, after_prompt = answers + 1, False
+                answer, after_prompt = entry, False
             elif isinstance(entry, Prompt):
                 after_prompt = after_prompt or not is_empty(entry)
             else:
                 for result in entry.results:
                     self._rank[id(result)] = len(self._rank)
-            self._standing[entry] = _Standing(answers, after_prompt)
+            self._standing[entry] = _Standing(answer, after_prompt)
 
     def violations(self) -> Iterator[Violation]:
         read = self._read
@@ -127,7 +128,7 @@ class _Lint:
             yield from self._check_result(call, given)
             # Pairing also finds a result behind a later answer; for the provider the call has none, and the result is
             # an orphan: two violations, of which each is mended by moving the result.
-            is_late = self._standing[given.source].answers != self._standing[step.reply].answers
+            is_late = self._standing[given.source].answer is not step.reply
             (late if is_late else timely).append((call, given))
         if not step.live or self._last:  # calls at the very end may still be running
             missing = [*step.open_calls, *(call for call, _ in late)]

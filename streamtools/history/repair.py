@@ -118,16 +118,16 @@ def accepts_system(rules: HistoryRules, before: Prompt | Reply | None, after: Pr
 
 def as_one(prompts: list[Prompt]) -> Prompt:
     """Joins several system prompts into one; returns the same object if there is only one."""
-    if len(prompts) == 1:
-        return prompts[0]
+    first, *more = prompts
+    if not more:
+        return first
     return Prompt(role="system", blocks=tuple(block for prompt in prompts for block in prompt.blocks))
 
 
 def _ends_with_the_user(reply: Reply) -> bool:
     """Returns whether an answer ends with the user's turn: with results, or while the provider's own tools run."""
-    last = reply.answer.parts[-1] if reply.answer.parts else None
-    call = reply.answer.calls.get(last.call_id) if last is not None and last.call_id is not None else None
-    return bool(reply.answer.our_calls) or (call is not None and call.kind == "server")
+    server_calls = {id_ for id_, call in reply.answer.calls.items() if call.kind == "server"}
+    return bool(reply.answer.our_calls) or any(part.call_id in server_calls for part in reply.answer.parts[-1:])
 
 
 # -- settling the steps ------------------------------------------------------------------------------------------------
@@ -234,8 +234,8 @@ class HistorySettling:
             return answer
         arguments = {id_: self._object(call) for id_, call in invalid.items()}
         calls = {
-            id_: replace(call, arguments=arguments[id_][1], status="ready", problem=None)
-            for id_, call in invalid.items()
+            id_: replace(invalid[id_], arguments=value, status="ready", problem=None)
+            for id_, (_, value) in arguments.items()
         }
         return replace(answer, calls={**answer.calls, **calls}, arguments={**answer.arguments, **arguments})
 
@@ -297,7 +297,7 @@ class HistorySettling:
 
 
 def _spoken(text: str) -> Settled:
-    answer = Answer(parts=(Part(kind="text", text=text),), calls={}, arguments={}, results=(), finish="stop")
+    answer = Answer(parts=(Part(kind="text", text=text),), calls={}, arguments={}, results=())
     return Settled(answer, None)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples
+from steps import steps
 from streams import chat
 
 from streamtools import Limits, StreamError, parse, pipeline
@@ -73,24 +71,6 @@ def test_json_lines_full_of_line_ends_are_read_alike_in_large_chunks_and_in_smal
         assert lines(cut(body, size), bound) == lines(cut(body, 100), bound)
 
 
-def steps(run: Callable[[], object]) -> int:
-    """Lines of Python that ran: a stand-in for time that is the same at every run."""
-    total = 0
-
-    def count(frame: FrameType, kind: str, what: object) -> Any:
-        nonlocal total
-        total += kind == "line"
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        run()
-    finally:
-        sys.settrace(before)
-    return total
-
-
 CHAT = chat(["a"])[0]
 OLLAMA = b'{"model":"m","message":{"role":"assistant","content":"a"},"done":false}\n'
 SAYS_NOTHING = {
@@ -115,7 +95,6 @@ def test_lines_that_say_nothing_cost_no_step_each(name: str) -> None:
         body = [head, unit * (size // len(unit))]
         return steps(lambda: parse(body))
 
-    cost(4 << 10)  # what is made once
     small, large = cost(8 << 10), cost(48 << 10)
     assert large < 2 * small, f"{small} for 8 KiB, {large} for 48"
 

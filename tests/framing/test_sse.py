@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
-from itertools import pairwise
+import tracemalloc
+from collections.abc import Callable
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sansio import DATA, byte_by_byte, json_lines
+from steps import steps
 
 from streamtools.errors import LimitExceeded, LocalProtocolError
 from streamtools.framing import Frame, SSEDecoder
@@ -219,3 +222,162 @@ def test_of_events_without_data_in_a_row_one_is_a_payload() -> None:
         (b"data: x\n\ndata\n\ndata\n\ndata: y\n\n", [b"x", b"", b"y"]),
     ):
         assert SSEDecoder().feed_payloads(body) == expected, body
+
+
+# -- what few streams show -------------------------------------------------------------------------------------------
+
+
+def test_the_name_and_the_id_of_a_frame_are_what_its_lines_say() -> None:
+    assert SSEDecoder.name == "sse"
+    assert Frame(b"x") == Frame(b"x", "message", "")
+    cases: dict[bytes, list[tuple[str, str, str]]] = {
+        b"event: a\xff\nid: b\xff\ndata: 1\n\n": [("a\ufffd", "1", "b\ufffd")],
+        b"id:7\ndata: 1\n\nid: 8\n\ndata: 2\n\n": [("message", "1", "7"), ("message", "2", "8")],
+        b"id: 7\nid: a\0\ndata: 1\n\n": [("message", "1", "7")],
+        b"id: 7\nid\ndata: 1\n\n": [("message", "1", "")],
+        b"id:  7\nids: 8\nevents: e\ndatas: x\nevent:  e\ndata: 1\n\n": [(" e", "1", " 7")],
+        b"event: e\nevent\ndata: 1\n\n": [("message", "1", "")],
+        b"event: e\nevent:f\ndata: 1\n\n": [("f", "1", "")],
+        b"event: e\n\ndata: 1\n\n": [("message", "1", "")],
+        b"error: 1\n\n": [],
+        b"errors: 1\ndata: 2\n\n": [("message", "2", "")],
+        b"data: 1\r\n\ndata: 2\n\r\ndata: 3\r\n\r\n": [("message", str(n), "") for n in (1, 2, 3)],
+        b"\xef\xbb\xbfdata: 1\n\n\xef\xbb\xbfdata: 2\n\n": [("message", "1", "")],
+        b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\n\n": [],
+        b"\xef\xbbdata: 1\n\n": [],
+        b"\xef\xbb\xbf\ndata: 1\n\n": [("message", "1", "")],
+    }
+    for body, expected in cases.items():
+        assert [told(frame) for frame in feed_every_way(SSEDecoder, body)] == expected, body
+
+
+def test_an_object_without_fields_is_an_unframed_event_if_lenient() -> None:
+    def lenient() -> SSEDecoder:
+        return SSEDecoder(lenient=True)
+
+    one, two = ("message", "1", "7"), ("message", "2", "7")
+    cases: dict[bytes, list[tuple[str, str, str]]] = {
+        b'{"a":1}\n': [("unframed", '{"a":1}', "")],
+        b'{"a":1} \t\n': [("unframed", '{"a":1} \t', "")],
+        b'{"a":1}{"b":2}\n': [("unframed", '{"a":1}{"b":2}', "")],
+        b'{"a":\n': [("unframed", '{"a":', "")],
+        b"{}\n{\n}\n": [("unframed", "{}", ""), ("unframed", "{\n}", "")],
+        b'{\n  "a": {}\n} \ndata: 1\n\n': [("unframed", '{\n  "a": {}\n} ', ""), ("message", "1", "")],
+        b"id: 7\ndata: 1\n\n{\nid: 5\n:\nx\ni\nerrors\n}\ndata: 2\n\n": [
+            one,
+            ("unframed", "{\nid: 5\n:\nx\ni\nerrors\n}", ""),
+            two,
+        ],
+        b"}\ndata: 1\n\n": [("message", "1", "")],
+        b' {"a":1}\n': [],
+    }
+    for body, expected in cases.items():
+        assert [told(frame) for frame in feed_every_way(lenient, body)] == expected, body
+        assert all(name == "message" for name, _, _ in decode([body])), body
+
+
+def test_payloads_do_not_depend_on_what_a_chunk_ends_with() -> None:
+    """Where a chunk begins like the one before, the shorter path is left for the general one if it is not one event."""
+    for head, end in product((b"data: ", b"event: e\ndata: ", b"data:", b"event: error\ndata: "), (b"\n", b"\r\n")):
+        for size in range(5):
+            for tail in product((b"\n", b"\r", b"x"), repeat=size):
+                event = head + b"1" + end + end
+                chunks = [event, event, head + b"2" + b"".join(tail), b"\n\n", event]
+                decoder, plain = SSEDecoder(), SSEDecoder()
+                found = [item for chunk in chunks for item in decoder.feed_payloads(chunk)]
+                expected = [frame for chunk in chunks for frame in plain.feed(chunk)]
+                datas = [item.data if isinstance(item, Frame) else item for item in found]
+                assert datas == [frame.data for frame in expected], chunks
+
+
+def test_a_chunk_that_is_an_event_like_the_one_before_takes_the_shorter_path() -> None:
+    cases = [
+        (head, end, is_short)
+        for head, is_short in (
+            (b"data: ", True),
+            (b"event: delta\ndata: ", True),
+            (b"data:", False),
+            (b"event: error\ndata: ", False),
+            (b"id: 7\ndata: ", False),
+        )
+        for end in (b"\n", b"\r\n")
+        if end == b"\n" or not head.startswith(b"event")
+    ]
+    for head, end, is_short in cases:
+        event = head + b'{"n":1}' + 2 * end
+        for mark in (b"", b"\xef\xbb\xbf"):
+            decoder = SSEDecoder()
+            decoder.feed_payloads(mark + event)
+            assert len(decoder.feed_payloads(event)) == 1
+            assert (steps(lambda made=decoder: made.feed_payloads(event)) < 12) is is_short, (head, end, mark)  # type: ignore[misc]
+    decoder = SSEDecoder(max_event_bytes=20)
+    for size in (5, 6, 12, 13):  # of the chunk: 13 to 21 bytes
+        decoder.feed_payloads(b"data: 1\n\n")
+        chunk = b"data: " + b"1" * size + b"\n\n"
+        assert (steps(lambda made=chunk: decoder.feed_payloads(made)) < 12) is (len(chunk) <= 20), size  # type: ignore[misc]
+
+
+def test_a_decoder_that_has_ended_takes_no_payloads_either() -> None:
+    decoder = SSEDecoder()
+    decoder.feed_payloads(b"data: 1\n\n")
+    decoder.finish()
+    with pytest.raises(LocalProtocolError, match="after finish"):
+        decoder.feed_payloads(b"data: 1\n\n")
+
+
+def test_an_error_of_the_limit_says_what_was_how_large() -> None:
+    line, event, bare = "a line of the event stream", "an event of the event stream", "an object in the event stream"
+    cases: dict[bytes, tuple[str, int]] = {
+        b"data: 12345": (line, 11),
+        b"data: 12345\n": (line, 11),
+        b"data:12345\ndata:12345\n": (event, 11),
+        b"data\n" * 12: (event, 11),
+        b'{"a":1,\n"b"\n': (bare, 11),
+        b"{\n" * 6: (bare, 11),
+    }
+    for body, (where, value) in cases.items():
+        for chunks in ([body], byte_by_byte(body)):
+            decoder = SSEDecoder(max_event_bytes=10, lenient=True)
+            with pytest.raises(LimitExceeded) as caught:
+                for chunk in chunks:
+                    decoder.feed(chunk)
+                decoder.feed(b"")
+            assert where in str(caught.value)
+            assert (caught.value.limit, caught.value.value) == (10, value), body
+            with pytest.raises(LimitExceeded):
+                decoder.feed_payloads(b"data: 1\n\n")
+
+
+def held(run: Callable[[SSEDecoder], object], **options: Any) -> int:
+    """Bytes that a decoder holds after `run`."""
+    decoder = SSEDecoder(lenient=True, **options)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        run(decoder)
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_decoder_holds_little_more_than_what_waits_and_nothing_after_its_end() -> None:
+    """In whichever pieces it came: each would take some 40 bytes more."""
+    kinds = {"a line": (b"data: ", b"xy"), "data": (b"", b"data:xy\n"), "an object": (b"{\n", b"xy\n")}
+    for name, (head, piece) in kinds.items():
+
+        def wait(decoder: SSEDecoder, head: bytes = head, piece: bytes = piece) -> None:
+            decoder.feed(head)
+            for _ in range(3_000):
+                decoder.feed(piece)
+
+        def end(decoder: SSEDecoder) -> None:
+            wait(decoder)
+            decoder.finish()
+
+        def exceed(decoder: SSEDecoder) -> None:
+            wait(decoder)
+            decoder.feed(b"z" * 50_000)
+
+        assert held(wait) < 50_000, name
+        assert held(end) < 8_000, name
+        assert held(exceed, max_event_bytes=30_000) < 8_000, name

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-from every_wire import ANTHROPIC, CHAT, COHERE, MISTRAL, OLLAMA
+from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES
 from openai.types.chat import ChatCompletionMessage
 from spoken_histories import NATIVE, Call, refusals
 
@@ -486,6 +488,213 @@ def test_a_wire_that_nobody_knows_is_refused() -> None:
         repair([], "acme")
     with pytest.raises(ExportError, match="acme"):
         convert([], CHAT, "acme")
+
+
+class Told(NamedTuple):
+    wire: str
+    messages: list[Any]
+    violations: list[tuple[str, str, str]]
+    """Code, path, message."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    text: str = ""
+    """The beginning of the provider's words for the first."""
+
+
+def said(*calls: Message) -> Message:
+    return {"role": "assistant", "content": None, "tool_calls": list(calls)}
+
+
+def used(*ids: str) -> Message:
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": id_, "name": "look", "input": {}} for id_ in ids],
+    }
+
+
+def seen(id_: str) -> Message:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id_, "content": "seen"}]}
+
+
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+TEXT = {"type": "text", "text": "Well."}
+FOUND = {
+    "role": "assistant",
+    "content": [{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}],
+}
+TURN = [
+    {"role": "user", "content": [{"text": "Look."}]},
+    {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}]},
+    {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "seen"}]}}]},
+]
+CONTENTS = [
+    {"role": "user", "parts": [{"text": "Look."}]},
+    {"role": "model", "parts": [{"functionCall": {"id": "f1", "name": "look", "args": {}}}]},
+    {
+        "role": "user",
+        "parts": [{"functionResponse": {"id": "f1", "name": "look", "response": {"output": 1}}}, {"text": "And?"}],
+    },
+]
+UNANSWERED = ("unanswered_call", "messages[1]", "no result before the model speaks again: 'a'")
+MISPLACED = "a system prompt may not stand here"
+UNDECLARED = "the history has calls, so the request has to declare tools, even if none is wanted now"
+TOLD = [
+    Told(CHAT, [], []),
+    Told(
+        CHAT,
+        [3, USER, {"role": "user", "content": ""}],
+        [
+            ("not_a_message", "messages[0]", "this is not a message that the wire knows"),
+            ("empty_message", "messages[2]", "the message has no content"),
+        ],
+    ),
+    Told(
+        CHAT,
+        [USER, asked("a"), came("a"), came("a"), DONE],
+        [("duplicate_result", "messages[3]", "a second result for 'a'")],
+        text="Invalid parameter: Duplicate value",
+    ),
+    Told(
+        CHAT,
+        [USER, asked("a"), came("z"), came("a"), DONE],
+        [("orphan_result", "messages[2]", "no call before it has the id 'z'")],
+        text="Invalid parameter: messages with role 'tool'",
+    ),
+    Told(
+        CHAT,
+        [USER, asked("a", "a"), came("a"), came("a"), DONE],
+        [("duplicate_id", "messages[1].tool_calls[1]", "another call has the id 'a'")],
+    ),
+    Told(
+        CHAT,
+        [USER, asked("b", "x" * 50), came("b"), came("x" * 50), DONE],
+        [("bad_id", "messages[1].tool_calls[1]", f"the id '{'x' * 50}' has to match [\\x21-\\x7e]{{1,40}}")],
+    ),
+    Told(
+        CHAT,
+        [USER, said(call("")), came(""), DONE],
+        [
+            ("bad_id", "messages[1].tool_calls[0]", "a call without an id"),
+            ("unanswered_call", "messages[1]", "no result before the model speaks again: ''"),
+            ("orphan_result", "messages[2]", "no call before it has the id ''"),
+        ],
+    ),
+    Told(
+        CHAT,
+        [USER, said(call("a", "multi tool.use"), call("b", arguments="[1]")), came("a"), came("b"), DONE],
+        [
+            (
+                "bad_name",
+                "messages[1].tool_calls[0]",
+                "the tool name 'multi tool.use' has to match [a-zA-Z0-9_-]{1,64}",
+            ),
+            ("arguments_not_object", "messages[1].tool_calls[1]", "the arguments of 'b' are not a JSON object"),
+        ],
+    ),
+    Told(
+        CHAT,
+        [USER, asked("a"), {"role": "tool", "name": "look", "content": "seen"}, DONE],
+        [("bad_id", "messages[2]", "a result without the id of its call, 'a'")],
+    ),
+    Told(
+        OLLAMA,
+        [USER, said(call("a", arguments={})), came("a") | {"tool_name": "g"}, DONE],
+        [("bad_name", "messages[2]", "the result is named 'g', its call 'look'")],
+    ),
+    Told(OLLAMA, [USER, said(call("", arguments={})), {"role": "tool", "content": "1"}, DONE], []),
+    Told(
+        CHAT,
+        [USER, asked("a", "b"), came("a"), USER, came("b"), DONE],
+        [
+            (
+                "content_before_results",
+                "messages[4]",
+                "user content stands between the model's calls and their results",
+            )
+        ],
+    ),
+    Told(CHAT, [USER, asked("a"), {"role": "user", "content": ""}, came("a"), DONE], [
+        ("empty_message", "messages[2]", "the message has no content"),
+    ]),
+    Told(
+        CHAT,
+        [USER, asked("a"), DONE, came("a"), USER],
+        [UNANSWERED, ("orphan_result", "messages[3]", "the result of 'a' stands after a later answer of the model")],
+    ),
+    Told(CHAT, [USER, asked("a", "b"), came("b"), USER], [UNANSWERED]),
+    Told(CHAT, [USER, asked("a")], []),
+    Told(CHAT, [USER, asked("a")], [UNANSWERED], {"last": True}, "An assistant message with 'tool_calls' must be"),
+    Told(ANTHROPIC, [USER, used("a", "b"), seen("a"), seen("b")], [
+        ("result_count", "messages[3]", "the results of one answer stand in several messages"),
+    ]),
+    Told(
+        ANTHROPIC,
+        [DONE, USER],
+        [("first_not_user", "messages[0]", "the first message has to be the user's")],
+        text="messages: first message must use",
+    ),
+    Told(
+        MISTRAL,
+        [USER, SYSTEM, DONE, SYSTEM, USER],
+        [("role_order", "messages[3]", MISPLACED)],
+        text="Unexpected role 'system' after role 'assistant'",
+    ),
+    Told(
+        MISTRAL,
+        [USER, said(call("abcdefghi")), came("abcdefghi"), USER],
+        [("role_order", "messages[3]", "the user speaks after results, before the model does")],
+        text="Unexpected role 'user' after role 'tool'",
+    ),
+    Told(ANTHROPIC, [USER, {"role": "assistant", "content": [TEXT, SEARCH]}, SYSTEM, FOUND], []),
+    Told(
+        ANTHROPIC,
+        [USER, {"role": "assistant", "content": [SEARCH, TEXT]}, SYSTEM, FOUND],
+        [("role_order", "messages[2]", MISPLACED)],
+    ),
+    Told(BEDROCK, TURN, []),
+    Told(BEDROCK, TURN, [], {"tools": [{"toolSpec": {}}]}),
+    Told(BEDROCK, TURN[:1], [], {"tools": []}),
+    Told(CHAT, [USER, asked("a"), came("a"), DONE], [], {"tools": []}),
+    Told(
+        BEDROCK,
+        [TURN[0], *TURN],
+        [
+            ("missing_tools", "tools", UNDECLARED),
+            ("role_order", "messages[1]", "two messages of the role 'user' in a row"),
+        ],
+        {"tools": []},
+        "The toolConfig field must be defined",
+    ),
+    Told(
+        GEMINI,
+        CONTENTS,
+        [("mixed_results", "contents[2]", "the message has results, and other content with them")],
+    ),
+]  # fmt: skip
+
+
+def test_each_violation_says_what_is_wrong_where() -> None:
+    for case in TOLD:
+        found = lint(case.messages, case.wire, **case.options)
+        assert [(each.code, each.path, each.message) for each in found] == case.violations, case
+        assert not case.text or found[0].provider_text.startswith(case.text), case
+
+
+def test_what_is_dropped_or_stays_changes_nothing_else() -> None:
+    """An empty answer separates nobody, and a picture among the results that stay makes no other of them new."""
+    nothing = {"role": "assistant", "content": ""}
+    assert repair([USER, nothing, SYSTEM, USER], MISTRAL) == [USER, SYSTEM, USER]
+    assert repair([{"role": "model", "parts": []}, CONTENTS[0]], GEMINI) == CONTENTS[:1]
+    live = [USER, asked("a")]
+    assert repair(live, CHAT) is live
+    picture = [{"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}]
+    calls = [{"type": "function_call", "call_id": id_, "name": "look", "arguments": "{}"} for id_ in "ab"]
+    history = [USER, *calls, {"type": "function_call_output", "call_id": "a", "output": picture}, USER]
+    repaired = repair(history, RESPONSES)
+    assert repaired[3] is history[3]
+    assert repaired[4] == {"type": "function_call_output", "call_id": "b", "output": INTERRUPTED}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    chat = repair([USER, asked("a", "b", "c"), came("a", [image]), came("c"), DONE], CHAT)
+    assert [message["role"] for message in chat] == ["user", "assistant", "tool", "tool", "tool", "user", "assistant"]
 
 
 def test_violations_stand_in_the_order_of_the_messages() -> None:
