@@ -384,9 +384,8 @@ def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[Set
     """Splits the outcomes into runs, and yields with each whether it is exactly the content of one message, as read."""
     at = begin = 0
     while at < len(outcomes):
-        source = outcomes[at].source
-        run = outcomes[at : at + (0 if source is None else len(source.results))]
-        if not _is_whole(run):
+        run = _message_at(outcomes, at)
+        if not run:
             at += 1
             continue
         if begin < at:
@@ -397,13 +396,15 @@ def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[Set
         yield False, outcomes[begin:at]
 
 
-def _is_whole(run: Sequence[SettledResult]) -> bool:
-    """Returns whether these are all results of one message, in its order, and none of them has to be written anew."""
-    source = run[0].source if run else None
-    if source is None or len(run) < len(source.results):
-        return False
-    pairs = zip(run, source.results, strict=True)
-    return all(outcome.source is source and outcome.given is result for outcome, result in pairs)
+def _message_at(outcomes: tuple[SettledResult, ...], at: int) -> tuple[SettledResult, ...]:
+    """Returns the outcomes from here on that are all results of one message, in its order, of which none has to be
+    written anew; no outcomes if there is no such message."""
+    source = outcomes[at].source
+    if source is None:
+        return ()
+    run = outcomes[at : at + len(source.results)]
+    is_unchanged = all(outcome.source is source for outcome in run)
+    return run if is_unchanged and are_same([outcome.given for outcome in run], source.results) else ()
 
 
 def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:

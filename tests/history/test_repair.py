@@ -653,6 +653,15 @@ TOLD = [
     Told(BEDROCK, TURN, []),
     Told(BEDROCK, TURN, [], {"tools": [{"toolSpec": {}}]}),
     Told(BEDROCK, TURN[:1], [], {"tools": []}),
+    Told(
+        BEDROCK,
+        TURN[1:],
+        [
+            ("missing_tools", "tools", UNDECLARED),
+            ("first_not_user", "messages[0]", "the first message has to be the user's"),
+        ],
+        {"tools": []},
+    ),
     Told(CHAT, [USER, asked("a"), came("a"), DONE], [], {"tools": []}),
     Told(
         BEDROCK,
@@ -692,6 +701,18 @@ def test_what_is_dropped_or_stays_changes_nothing_else() -> None:
     repaired = repair(history, RESPONSES)
     assert repaired[3] is history[3]
     assert repaired[4] == {"type": "function_call_output", "call_id": "b", "output": INTERRUPTED}
+    answer = {"role": "assistant", "content": [{"text": "Well."}]}
+    joined = repair([*TURN[:1], *TURN, answer], BEDROCK)
+    assert joined[0] == {"role": "user", "content": [{"text": "Look."}] * 2}
+    assert joined[1:] == [*TURN[1:], answer]
+    assert all(one is other for one, other in zip(joined[1:], [*TURN[1:], answer], strict=True))
+    looks: list[Message] = [{"name": name, "parameters": {}} for name in ("look", "find", "open")]
+    swapped = [{"call": look, "outputs": [{"output": "seen"}]} for look in (looks[1], looks[0])]
+    tools = [{"role": "TOOL", "tool_results": swapped}, {"role": "TOOL", "tool_results": [{"call": looks[2], "outputs": [{}]}]}]
+    asks = [{"role": "USER", "message": "Look."}, {"role": "CHATBOT", "message": "", "tool_calls": looks}]
+    cohere = repair([*asks, *tools, {"role": "CHATBOT", "message": "Well."}], COHERE)
+    assert [each["call"] for message in cohere[2:-1] for each in message["tool_results"]] == looks
+    assert cohere[-2] is tools[1]
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     chat = repair([USER, asked("a", "b", "c"), came("a", [image]), came("c"), DONE], CHAT)
     assert [message["role"] for message in chat] == ["user", "assistant", "tool", "tool", "tool", "user", "assistant"]
