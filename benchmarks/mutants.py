@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/stages/accumulate.py": (
+        "tests/wires/test_odd_streams.py",
         "tests/stages/test_accumulate.py",
         "tests/wires/test_waiting_calls.py",
         "tests/wires/test_openai_chat.py",
@@ -51,6 +52,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/test_continued_turns.py",
     ),
     "streamtools/wires/growing.py": (
+        "tests/wires/test_odd_streams.py",
         "tests/wires/test_disorder.py",
         "tests/wires/test_anthropic.py",
         "tests/wires/test_bedrock.py",
@@ -111,6 +113,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_suspended.py",
     ),
     "streamtools/wires/anthropic/decoder.py": (
+        "tests/wires/test_odd_streams.py",
         "tests/wires/test_anthropic.py",
         "tests/wires/test_reviewed.py",
         "tests/wires/test_usage.py",
@@ -121,6 +124,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/test_continued_turns.py",
     ),
     "streamtools/wires/openai_chat/decoder.py": (
+        "tests/wires/test_odd_streams.py",
         "tests/wires/test_openai_chat.py",
         "tests/wires/test_fields_beside.py",
         "tests/wires/test_own_words.py",

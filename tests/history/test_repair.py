@@ -708,7 +708,10 @@ def test_what_is_dropped_or_stays_changes_nothing_else() -> None:
     assert all(one is other for one, other in zip(joined[1:], [*TURN[1:], answer], strict=True))
     looks: list[Message] = [{"name": name, "parameters": {}} for name in ("look", "find", "open")]
     swapped = [{"call": look, "outputs": [{"output": "seen"}]} for look in (looks[1], looks[0])]
-    tools = [{"role": "TOOL", "tool_results": swapped}, {"role": "TOOL", "tool_results": [{"call": looks[2], "outputs": [{}]}]}]
+    tools = [
+        {"role": "TOOL", "tool_results": swapped},
+        {"role": "TOOL", "tool_results": [{"call": looks[2], "outputs": [{}]}]},
+    ]
     asks = [{"role": "USER", "message": "Look."}, {"role": "CHATBOT", "message": "", "tool_calls": looks}]
     cohere = repair([*asks, *tools, {"role": "CHATBOT", "message": "Well."}], COHERE)
     assert [each["call"] for message in cohere[2:-1] for each in message["tool_results"]] == looks
