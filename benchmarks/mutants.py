@@ -63,6 +63,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/test_endless_streams.py",
     ),
     "streamtools/wires/cursors.py": (
+        "tests/wires/test_cursors.py",
         "tests/wires/test_disorder.py",
         "tests/test_continued_turns.py",
         "tests/test_endless_streams.py",
@@ -115,6 +116,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/wires/anthropic/decoder.py": (
         "tests/wires/test_odd_streams.py",
         "tests/wires/test_anthropic.py",
+        "tests/wires/test_plain_deltas.py",
         "tests/wires/test_reviewed.py",
         "tests/wires/test_usage.py",
         "tests/wires/test_nothing_is_lost.py",
@@ -128,6 +130,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/wires/test_openai_chat.py",
         "tests/wires/test_fields_beside.py",
         "tests/wires/test_own_words.py",
+        "tests/wires/test_plain_deltas.py",
         "tests/wires/test_usage.py",
         "tests/wires/test_nothing_is_lost.py",
         "tests/test_limits.py",
