@@ -227,6 +227,22 @@ MESSAGES = {
     ),
 }
 
+MESSAGES |= {
+    "a block that is none": odd(start(), begin(0, "x"), begin(1, TEXT), *END),
+    "a block at no place": odd(start(), begin([], TEXT), begin(1, TEXT), *END),
+    "a block of two faults": odd(start(), begin({}, None), begin(1, TEXT), *END),
+    "arguments as they are written": odd(
+        b'data: {"type":"message_start","message":{"id":"m","model":"c","content":[7,{"type":"tool_use","id":"t1",'
+        b'"name":"f","input":{"n":18446744073709551617}}]}}\n\n'
+        b'data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t2","name":"f",'
+        b'"input":{"n": 18446744073709551618}}}\n\ndata: {"type":"content_block_stop","index":0}\n\n'
+        b'data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t3","name":"f",'
+        b'"input":{}}}\n\ndata: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta",'
+        b'"partial_json":{"n":  18446744073709551619}}}\n\ndata: {"type":"content_block_stop","index":1}\n\n'
+        b'data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}\n\ndata: {"type":"message_stop"}\n\n'
+    ),
+}
+
 # -- Chat Completions --------------------------------------------------------------------------------------------------
 
 
@@ -386,6 +402,17 @@ COMPLETIONS = {
     "a native finish": odd(say("a"), finish("length", native_finish_reason="max_tokens")),
     "without a finish": odd(say("a")),
     "without a finish, in a call": odd(calls(call(0, "a", "f", "{}"))),
+    "arguments as they are written": odd(
+        b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{"tool_calls":[null,{"index":0,"id":"a",'
+        b'"function":{"name":"f","arguments":{"n":18446744073709551617}}}]}}]}\n\n'
+        b'data: {"id":"r","choices":[{"index":0,"delta":{"tool_calls":{"index":1,"id":"b",'
+        b'"function":{"name":"f","arguments":{"n": 18446744073709551618}}}}}]}\n\n'
+        b'data: {"id":"r","choices":[{"index":0,"delta":{"tool_calls":[{"index":2,"id":"c","type":"custom",'
+        b'"custom":{"name":"f","input":{"n":  18446744073709551619}}}]}}]}\n\n'
+        b'data: {"id":"r","choices":[{"index":1,"delta":{}},{"index":0,"delta":{"function_call":{"name":"f",'
+        b'"arguments":{"n":   18446744073709551620}}}}]}\n\n'
+        b'data: {"id":"r","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n'
+    ),
     "the end as bytes": odd(
         b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
     ),
