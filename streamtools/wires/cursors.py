@@ -12,14 +12,14 @@ are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = ["EventCursors", "is_number"]
 
 _MAX_KEPT = 64  # events that are remembered: of those that were fed, and twice of the others
 _MAX_DIGITS = 18  # of a number that no parser refuses
 _MAX_SIZE = 256  # bytes of a cursor; a longer one is none
-_Place = list[str | int | None]
+_Place: TypeAlias = list[str | int | None]
 
 
 class EventCursors:
@@ -53,7 +53,7 @@ class EventCursors:
     @property
     def last(self) -> int | str | None:
         """The cursor of the last event; None if none had one."""
-        return self._last.decode("utf-8", "surrogatepass") if isinstance(self._last, bytes) else self._last
+        return self._last.decode(errors="surrogatepass") if isinstance(self._last, bytes) else self._last
 
     def comes_again(self, payload: Mapping[str, Any]) -> bool:
         """Returns whether an event that is fed came before; if not, it is the last one from now on."""
@@ -89,10 +89,10 @@ class EventCursors:
 
     def _is_in_run(self, cursor: int | bytes, place: _Place) -> bool:
         """Returns whether a number lies in a run of such events."""
-        if not isinstance(cursor, int) or not isinstance(self._last, int) or cursor > self._last:
+        if not isinstance(cursor, int) or not isinstance(self._last, int):
             return False
         above = min((number for number in self._fed if isinstance(number, int) and number > cursor), default=cursor)
-        return above in self._runs and self._fed[above] == place
+        return cursor < self._last and above in self._runs and self._fed[above] == place
 
     # -- events that are not fed, since they add nothing but a piece ---------------------------------------------------
 
@@ -102,7 +102,7 @@ class EventCursors:
         if type(cursor) is int:
             return self.number_goes_on(cursor)
         if type(cursor) is str:
-            return self.text_goes_on(cursor.encode("utf-8", "surrogatepass"))
+            return self.text_goes_on(cursor.encode(errors="surrogatepass"))
         return True
 
     def digits_go_on(self, digits: bytes) -> bool:
@@ -139,7 +139,7 @@ class EventCursors:
 
 def _written(cursor: object) -> int | bytes | None:
     if type(cursor) is str and 0 < len(cursor) <= _MAX_SIZE:
-        return cursor.encode("utf-8", "surrogatepass")
+        return cursor.encode(errors="surrogatepass")
     return cursor if type(cursor) is int and cursor >= 0 else None
 
 

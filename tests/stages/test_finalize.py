@@ -15,7 +15,9 @@ from sansio import ANTHROPIC, CHAT, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import Limits, StreamDecoder, ToolCall, parse
+from streamtools.errors import CallTruncated, InvalidArguments
 from streamtools.events import ToolCallEnd
+from streamtools.stages.arguments import arguments_of
 
 
 def call_of(text: str, **options: Any) -> ToolCall:
@@ -386,3 +388,142 @@ def test_a_call_that_did_not_end_says_if_its_text_could_not_have_become_json(tex
     (end,) = (event for event in events if isinstance(event, ToolCallEnd))
     assert (end.call.status, end.call.problem) == ("truncated", "incomplete_json")
     assert str(end.error) == why
+
+
+# -- each text -------------------------------------------------------------------------------------------------------
+
+LARGEST = "9" * 308
+# The arguments and the steps that led to them, or the problem; nested three deep at most, with five brackets.
+READINGS: dict[str, tuple[dict[str, Any], tuple[str, ...]] | str] = {
+    "": ({}, ("empty_arguments",)),
+    "  \n": ({}, ("empty_arguments",)),
+    "{}": ({}, ()),
+    "null": ({}, ("empty_arguments",)),
+    " null ": ({}, ("empty_arguments",)),
+    "[1]": "non_object_arguments",
+    "7": "non_object_arguments",
+    '"x"': "non_object_arguments",
+    "true": "non_object_arguments",
+    '{"a":1}': ({"a": 1}, ()),
+    '{"a":1': "incomplete_json",
+    '{"a":1}}': "malformed_json",
+    '{"a":1}{"b":2}': "concatenated_json",
+    '{"a":1} x': "malformed_json",
+    '{"a":1} [': "concatenated_json",
+    "x": "malformed_json",
+    "nope {": "malformed_json",
+    '{"a":NaN}': "malformed_json",
+    '{"a":Infinity}': "malformed_json",
+    '{"a":1e999}': "number_out_of_range",
+    '{"a":-1E999}': "number_out_of_range",
+    '{"a":[{"b":1e400}]}': "number_out_of_range",
+    '{"a":1e3}': ({"a": 1000.0}, ()),
+    '{"E":1}': ({"E": 1}, ()),
+    '\ufeff{"a":1}': ({"a": 1}, ("bom",)),
+    "\ufeff": "malformed_json",
+    "\ufeffnull": ({}, ("bom", "empty_arguments")),
+    '\ufeff```json\n{"a":1}\n```': ({"a": 1}, ("bom", "fenced_arguments")),
+    '```json\n{"a":1}\n```': ({"a": 1}, ("fenced_arguments",)),
+    '```{"a":1}```': ({"a": 1}, ("fenced_arguments",)),
+    '```\n{"a":"\n"}```': ({"a": "\n"}, ("fenced_arguments", "raw_line_break")),
+    "``````": "malformed_json",
+    "```a```": "malformed_json",
+    "`````": "malformed_json",
+    "```json": "malformed_json",
+    "```python\n[1]```": "non_object_arguments",
+    'json {"a":1}': ({"a": 1}, ("fenced_arguments",)),
+    'json\n{"a":1}': ({"a": 1}, ("fenced_arguments",)),
+    'json{"a":1}': "malformed_json",
+    'jsonx {"a":1}': "malformed_json",
+    ' json {"a":1}': ({"a": 1}, ("fenced_arguments",)),
+    "json": "malformed_json",
+    '"{\\"a\\":1}"': ({"a": 1}, ("double_encoded",)),
+    '"{\\"a\\":"': "non_object_arguments",
+    '"[1]"': "non_object_arguments",
+    '"\\"{}\\""': "non_object_arguments",
+    '"{\\"a\\":\\"x\\ny\\"}"': ({"a": "x\ny"}, ("double_encoded", "raw_line_break")),
+    '"{\\"a\\":1e999}"': "number_out_of_range",
+    '"{\\"a\\": \\"\n\\"}"': ({"a": "\n"}, ("raw_line_break", "double_encoded", "raw_line_break")),
+    '"null"': "non_object_arguments",
+    '{"a":"x\ny"}': ({"a": "x\ny"}, ("raw_line_break",)),
+    '{"a":"x\ty\rz"}': ({"a": "x\ty\rz"}, ("raw_line_break",)),
+    '{"a":"x\\\ny"}': "malformed_json",
+    '{"a":"\\"\n"}': ({"a": '"\n'}, ("raw_line_break",)),
+    '{"a":\n1}': ({"a": 1}, ()),
+    '{"a":"x\x00y"}': "malformed_json",
+    '{"a":"x\ny': "malformed_json",
+    '{"a\nb":1}': ({"a\nb": 1}, ("raw_line_break",)),
+    '{"a":"\\ud83d"}': ({"a": "\ufffd"}, ("lone_surrogate",)),
+    '{"a":"\\ud83d\\ude00"}': ({"a": "\U0001f600"}, ()),
+    '{"a":"\\ude00"}': ({"a": "\ufffd"}, ("lone_surrogate",)),
+    '{"a":"\\\\ud83d"}': ({"a": "\\ud83d"}, ()),
+    '{"a":"\\ud83d\n"}': ({"a": "\ufffd\n"}, ("lone_surrogate", "raw_line_break")),
+    '{"a":"\\uDBFFx\\uDFFF"}': ({"a": "\ufffdx\ufffd"}, ("lone_surrogate",)),
+    '{"a":"\\ud83d"': "incomplete_json",
+    '\ufeff{"a":"\\ud83d"}': ({"a": "\ufffd"}, ("bom", "lone_surrogate")),
+    '```{"a":"\\ud83d"}```': "malformed_json",
+    '{"a":{"b":[1]}}': ({"a": {"b": [1]}}, ()),
+    "[[[[1]]]]": "too_deep",
+    '{"a":{"b":{"c":{}}}}': "too_deep",
+    '{"a":[[[1]]]}': "too_deep",
+    '{"a":"[[[[[["}': ({"a": "[[[[[["}, ()),
+    '{"a":"\\"[[[[["}': ({"a": '"[[[[['}, ()),
+    '{"a":"\\\\","b":[[[1]]]}': "too_deep",
+    '{"a":[[[1': "too_deep",
+    '{"a":[],"b":[],"c":[]}': ({"a": [], "b": [], "c": []}, ()),
+    '{"a":[],"b":[],"c":[],"d":[]}': ({"a": [], "b": [], "c": [], "d": []}, ()),
+    '{"a":[],"b":[],"c":[],"d":[],"e":[]}': "argument_too_large",
+    "[]]]]]]": "malformed_json",
+    '"{\\"a\\":[[[1]]]}"': "too_deep",
+    "]]]]][": "malformed_json",
+    "{}[][][][]": "malformed_json",
+    f'{{"a":{LARGEST}}}': ({"a": int(LARGEST)}, ()),
+    f'{{"a":{LARGEST}9}}': ({"a": int(LARGEST + "9")}, ()),
+    f'{{"a":{LARGEST}9.0}}': "number_out_of_range",
+    f'{{"a":[{{"b":{LARGEST}9.0}}]}}': "number_out_of_range",
+}
+CUT = "the arguments were cut: the JSON text is not complete"
+WORDS = {
+    "incomplete_json": CUT,
+    "malformed_json": "the arguments are no valid JSON",
+    "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
+    "non_object_arguments": "the arguments are no JSON object",
+    "number_out_of_range": "the arguments hold a number that is too large for a float",
+    "argument_too_large": "the arguments hold more objects and arrays than max_argument_containers=5",
+    "too_deep": "the arguments are nested deeper than max_json_depth=3",
+}
+
+
+def ended(body: list[bytes], limits: Limits = Limits()) -> ToolCallEnd:
+    """The end of the one call of a body."""
+    decoder = StreamDecoder(limits=limits)
+    events = [event for chunk in body for event in decoder.feed(chunk)]
+    (found,) = [event for event in (*events, *decoder.finish()) if isinstance(event, ToolCallEnd)]
+    return found
+
+
+def test_each_text_is_read_in_one_way_and_each_problem_has_its_words() -> None:
+    limits = Limits(max_json_depth=3, max_argument_containers=5)
+    for text, expected in READINGS.items():
+        assert arguments_of(text, limits) == expected, text
+        body = chat(calls=[("a", "f", text)], finish="tool_calls")
+        end = ended(body, limits)
+        if isinstance(expected, str):
+            status, kind = (
+                ("truncated", CallTruncated) if expected == "incomplete_json" else ("invalid", InvalidArguments)
+            )
+            assert (end.call.status, end.call.problem, end.call.arguments) == (status, expected, None), text
+            assert (type(end.error), str(end.error)) == (kind, WORDS[expected]), text
+        else:
+            assert (end.call.status, end.call.arguments, end.call.normalizations) == ("ready", *expected), text
+            warnings = [warning.code for warning in parse(body, limits=limits).warnings]
+            assert warnings == [step for step in dict.fromkeys(expected[1]) if step != "empty_arguments"], text
+
+
+def test_a_call_that_did_not_end_is_cut_and_says_so_if_it_was_broken_before() -> None:
+    broken = "the call did not end, and its arguments are no valid JSON"
+    for text, words in {"": CUT, '{"a"': CUT, '{"a":1}': CUT, "x": broken, "{}{}": broken}.items():
+        body = anthropic(calls=[("a", "f", text)])
+        cut = next(at for at, chunk in enumerate(body) if b"content_block_stop" in chunk)
+        end = ended(body[:cut])
+        assert (end.call.status, str(end.error)) == ("truncated", words), text

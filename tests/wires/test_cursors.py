@@ -170,6 +170,7 @@ def test_the_cursor_to_go_on_from_is_the_last_ones() -> None:
         (RUN, event(9), 4),
         (FED, event("é\ud83d"), "é\ud83d"),
         (RUN, event("b"), "b"),
+        (RUN, event("\ud83d"), "\ud83d"),
         (AFTER, 8, 8),
         (AFTER, "c", "c"),
         (AFTER, None, None),
