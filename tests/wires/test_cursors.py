@@ -11,6 +11,13 @@ def event(cursor: Any, kind: Any = "text", **fields: Any) -> dict[str, Any]:
     return {"n": cursor, "type": kind, **fields}
 
 
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
 FED = "comes_again"
 RUN = "goes_on"
 BACK = "take_back"
@@ -118,6 +125,10 @@ SCRIPTS: dict[str, tuple[list[tuple[str, Any]], list[Any]]] = {
             *((RUN, event("a")), (RUN, event(LONG)), (FED, event(0)), (FED, event(0))),
         ],
         [False, False, True, True, True, True, True, False, False],
+    ),
+    "one too deep to be compared": (
+        [(FED, event(0, a=nested(50_000))), (FED, event(0, a=nested(50_000))), (FED, event(0))],
+        [False, False, False],
     ),
     "one that was taken back": (
         [

@@ -228,6 +228,20 @@ MESSAGES = {
 }
 
 MESSAGES |= {
+    "without stops, at an end of the turn": odd(*OPEN[:-1], *END),
+    "an item without a stop, and no calls": odd(start(), begin(0, REDACTED), reason("tool_use"), STOP),
+    "errors that say little": odd(start(), {"type": "error", "message": "busy"}),
+    "an error that says nothing": odd(start(), {"type": "error"}),
+    "a compaction in pieces": odd(
+        *(start(), begin(0, {"type": "compaction", "content": None})),
+        *(delta(0, "compaction_delta", encrypted_content="a"), delta(0, "compaction_delta", encrypted_content="b")),
+        *(stop(0), *END),
+    ),
+    "too large a compaction": odd(
+        *(start(), begin(0, {"type": "compaction", "content": None})),
+        *(delta(0, "compaction_delta", content="a" * 60), stop(0), *END),
+        max_text_bytes=50,
+    ),
     "a block that is none": odd(start(), begin(0, "x"), begin(1, TEXT), *END),
     "a block at no place": odd(start(), begin([], TEXT), begin(1, TEXT), *END),
     "a block of two faults": odd(start(), begin({}, None), begin(1, TEXT), *END),

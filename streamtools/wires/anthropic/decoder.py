@@ -78,9 +78,9 @@ class AnthropicDecoder(GrowingDecoder):
     def _stop_reason(self, reason: object) -> None:
         if not isinstance(reason, str) or not reason:
             return
-        if self._finish_raw not in (None, reason):
+        if (before := self._finish_raw) is not None and before != reason:
             self.warn("conflicting_finish_reason")
-            if FINISHES.get(self._finish_raw or "") in BAD_NEWS:
+            if FINISHES.get(before) in BAD_NEWS:
                 return
         self._finish_raw = reason
 
