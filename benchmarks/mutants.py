@@ -88,9 +88,14 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "streamtools/dispatch/states.py": (
         "tests/dispatch/test_states.py",
-        "tests/dispatch/test_model.py",
         "tests/dispatch/test_dispatch.py",
+        "tests/dispatch/test_progress.py",
+        "tests/dispatch/test_waits.py",
+        "tests/dispatch/test_second_chances.py",
+        "tests/dispatch/test_conflicts.py",
         "tests/dispatch/test_cancel_one.py",
+        "tests/dispatch/test_stragglers.py",
+        "tests/dispatch/test_model.py",
     ),
     "streamtools/dispatch/attempts.py": (
         "tests/dispatch/test_second_chances.py",

@@ -82,6 +82,7 @@ async def test_a_consumer_that_takes_nothing_neither_blocks_a_tool_nor_lets_its_
     (warning,) = [event for event in seen if isinstance(event, StreamWarning)]
     assert kept == list(range(len(kept)))  # the first ones
     assert 0 < len(kept) <= ROOM
+    assert max(at for at, event in enumerate(seen) if isinstance(event, ToolProgress)) == ROOM - 1
     assert warning.code == "progress_dropped"
     assert f"{MANY - len(kept)} reports" in warning.detail
     assert [o.value for o in events.turn.observations] == ["done"]

@@ -7,6 +7,8 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
+import trio.testing
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import Limits, Observation, ToolContext, ToolError, Trajectory, Turn, pipeline, tool
@@ -276,3 +278,32 @@ async def test_only_so_many_different_calls_are_remembered() -> None:
         assert counts.call("t", {"n": number}, "") == 1
     assert counts.call("t", {"n": 10_000}, "") == 2
     assert counts.call("t", {"n": 0}, "") == 1, "the oldest was forgotten"
+
+
+# -- delays --
+
+
+def test_the_delay_before_another_attempt_doubles_up_to_a_minute() -> None:
+    """On a clock that jumps to the next time that anybody waits for."""
+    cases: list[tuple[float, int, list[float]]] = [
+        (1.0, 8, [1, 2, 4, 8, 16, 32, 60, 60]),
+        (50.0, 2, [50, 60]),
+        (100.0, 1, [60]),
+        (2.0**-70, 67, [*(2.0 ** (doubled - 70) for doubled in range(65)), 2.0**-6, 2.0**-6]),
+    ]
+
+    async def run(first: float, retries: int, expected: list[float]) -> None:
+        @tool(effect="idempotent", retries=retries, retry_delay_s=first)
+        async def fails() -> None:
+            """Fail."""
+            raise ConnectionError
+
+        began = anyio.current_time()
+        (seen,) = (await turn_of([("a", "fails", "{}")], [fails])).observations
+        assert [attempt.delay_s for attempt in seen.failed_attempts] == expected
+        assert [attempt.number for attempt in seen.failed_attempts] == list(range(1, retries + 1))
+        assert seen.attempts == retries + 1
+        assert anyio.current_time() - began == pytest.approx(sum(expected), abs=0.1)
+
+    for case in cases:
+        trio.run(run, *case, clock=trio.testing.MockClock(autojump_threshold=0))
