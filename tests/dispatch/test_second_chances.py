@@ -277,7 +277,34 @@ async def test_only_so_many_different_calls_are_remembered() -> None:
     for number in range(10_001):
         assert counts.call("t", {"n": number}, "") == 1
     assert counts.call("t", {"n": 10_000}, "") == 2
+    assert counts.call("t", {"n": 1}, "") == 2, "the oldest that is remembered"
     assert counts.call("t", {"n": 0}, "") == 1, "the oldest was forgotten"
+
+
+def test_the_same_call_is_counted_however_it_is_written_unless_it_is_large() -> None:
+    from streamtools.dispatch.states import RunCounts
+    from streamtools.tools import LARGE_CHARS
+
+    small, large = "x" * LARGE_CHARS, "x" * (LARGE_CHARS + 1)
+    counts = RunCounts()
+    for tool_name, arguments, text, times in (
+        ("t", {"a": 1, "b": 2}, "", 1),
+        ("t", {"b": 2, "a": 1}, " ", 2),
+        ("t", {"b": 2, "a": 1}, small, 3),
+        ("t", {"b": 2, "a": 1}, large, 1),
+        ("t", {"c": 3}, large, 2),
+        ("u", {"b": 2, "a": 1}, "", 1),
+        ("t", None, "cut", 1),
+        ("t", None, "cut", 2),
+        ("t", None, "cut ", 1),
+        ("u", None, "cut", 1),
+        ("t", None, "\ud800", 1),
+        ("t", {"a": 2**70, "b": 1}, "", 1),
+        ("t", {"b": 1, "a": 2**70}, "", 2),
+        ("t", {"b": 1, "a": 2**71}, "", 1),
+    ):
+        assert counts.call(tool_name, arguments, text) == times, (tool_name, arguments, text[:9])
+    assert [counts.useless(tool_name) for tool_name in ("t", "t", "", "t", "")] == [1, 2, 1, 3, 2]
 
 
 # -- delays --
