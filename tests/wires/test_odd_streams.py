@@ -309,6 +309,20 @@ COMPLETIONS = {
         *({"id": "r"}, {"model": "m"}, {"type": "ping"}, {"type": "ping", "new": 1}, {"new": 1}),
         *({"object": "chat.completion.chunk", "new": 1}, {"id": "r", "choices": None}, {"message": "x"}),
     ),
+    "errors that are called so": odd(say("a"), {"object": "error", "message": "busy", "code": 4, "new": 1}),
+    "an error by its type": odd({"type": "error", "message": "busy"}),
+    "an error beside choices": odd(say("a"), chunk(choice({"content": "b"}), error=ERROR), say("c")),
+    "an error beside an empty list of choices": odd(say("a"), chunk(error="busy"), say("c")),
+    "the model comes first": odd({"model": "m"}, say("a"), finish("stop")),
+    "choices come first": odd({"choices": [choice({"content": "a"}, "stop")]}),
+    "usage once": odd(say("a"), finish("stop"), chunk(usage={"prompt_tokens": 3, "completion_tokens": 4})),
+    "usage of an error in a choice": odd(
+        say("a"), chunk(choice(None, error=ERROR), usage={"prompt_tokens": 3, "completion_tokens": 4})
+    ),
+    "more behind the mark": odd(
+        b'data: {"id":"r","model":"m","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
+        b'data: [DONE]\n\ndata: {"id":"r","choices":[{"index":0,"delta":{"content":"b"}}]}\n\n'
+    ),
     "an error without its name": odd({"message": "busy", "type": "overloaded"}),
     "choices that are no list": odd({"id": "r", "choices": {"index": 0}}),
     "a choice that is no object": odd(say("a"), chunk(7), say("b")),

@@ -67,7 +67,7 @@ class OpenAIChatDecoder(WireDecoder):
         self._reasoning_field: str | None = None
         self._details = ReasoningDetails()
         self._has_calls = False
-        self._is_late = False  # a piece of a call came after the last finish reason: that does not speak of it
+        self._is_late: bool  # a piece of a call came after the last finish reason: that does not speak of it
         self._terminated = False
 
     @property
