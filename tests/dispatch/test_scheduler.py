@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Hashable
@@ -271,3 +272,142 @@ def test_what_is_left_of_lines_that_were_given_up_does_not_pile_up() -> None:
     released(scheduler, last)
     scheduler.finish(waits)
     assert scheduler.finish(runs) == [last]
+
+
+# -- beside one that looks at every job each time ----------------------------------------------------------------------
+
+
+class Plain:
+    """Decides the same by looking at all jobs."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.jobs: list[Job] = []  # by age
+        self.lines: dict[Hashable, list[Job]] = {}
+        self.admitted: list[Job] = []  # those without a key, and those whose turn at it has come
+        self.turns: dict[Hashable, int] = {}  # of owners with ready jobs
+        self.turn = 0
+
+    def add(self, job: Job) -> None:
+        self.jobs.append(job)
+        job.state = "held"
+        if job.key is None:
+            self.admitted.append(job)
+
+    def release(self, job: Job) -> list[Job]:
+        if job.state != "held":
+            return []
+        job.state = "waiting"
+        self.enter(job)
+        return self.start()
+
+    def finish(self, job: Job) -> list[Job]:
+        if job.state == "over":
+            return []
+        job.state = "over"
+        for line in self.lines.values():
+            if job in line:
+                line.remove(job)
+        self.enter(job)
+        return self.start()
+
+    def enter(self, moved: Job) -> None:
+        line, left = self.lines.setdefault(moved.key, []), list[Job]()
+        for job in self.jobs:
+            if job.key != moved.key or job.owner != moved.owner or job in line or job.state in ("over", "running"):
+                continue
+            if moved.key is not None and job.state == "waiting" and all(job.shared and one.shared for one in left):
+                line.append(job)
+            else:
+                left.append(job)
+        for at, job in enumerate(line):
+            if job not in self.admitted and all(job.shared and ahead.shared for ahead in line[:at]):
+                self.admitted.append(job)
+                self.give_turn(job)
+        if moved.key is None:
+            self.give_turn(moved)
+        ready = {job.owner for job in self.ready()}
+        self.turns = {owner: turn for owner, turn in self.turns.items() if owner in ready}
+
+    def give_turn(self, job: Job) -> None:
+        if job.state == "waiting" and not job.exclusive and job.owner not in self.turns:
+            self.turn += 1
+            self.turns[job.owner] = self.turn
+
+    def ready(self, *, exclusive: bool = False) -> list[Job]:
+        return [
+            job for job in self.jobs if job.state == "waiting" and job in self.admitted and job.exclusive is exclusive
+        ]
+
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs if job.state == "running"]
+
+    def has_room(self, job: Job) -> bool:
+        same = [other for other in self.running() if other.tool == job.tool]
+        return job.tool_limit is None or len(same) < job.tool_limit
+
+    def next(self) -> Job | None:
+        running = self.running()
+        if len(running) >= self.most or any(job.exclusive for job in running):
+            return None
+        ready = [job for job in self.ready() if self.has_room(job)]
+        if barriers := self.ready(exclusive=True):
+            older = [job for job in ready if self.jobs.index(job) < self.jobs.index(barriers[0])]
+            return older[0] if older else None if running else barriers[0]
+        return min(ready, key=lambda job: (self.turns[job.owner], self.jobs.index(job)), default=None)
+
+    def start(self) -> list[Job]:
+        started = []
+        while (job := self.next()) is not None:
+            job.state = "running"
+            started.append(job)
+            still = {other.owner for other in self.ready()}
+            if self.turns.pop(job.owner, None) is not None and job.owner in still:
+                self.turn += 1
+                self.turns[job.owner] = self.turn
+            elif job.owner in still:
+                self.give_turn(next(other for other in self.ready() if other.owner == job.owner))
+        return started
+
+    def holds_up(self, job: Job) -> str:
+        if job not in self.admitted:
+            return "key"
+        if job.exclusive or self.ready(exclusive=True) or any(other.exclusive for other in self.running()):
+            return "exclusive"
+        return "limit" if self.has_room(job) else "tool_limit"
+
+
+def test_it_decides_as_one_that_looks_at_every_job_each_time() -> None:
+    for seed in range(150):
+        dice = random.Random(seed)
+        most = dice.choice((1, 2, 2, 3, 5))
+        scheduler, plain = Scheduler(most), Plain(most)
+        twins: list[tuple[Job, Job]] = []
+        rare = dice.random() < 0.5
+        for _ in range(60):
+            move = dice.choice(("add", "add", "release", "release", "finish", "finish", "give up"))
+            if move == "add":
+                tool = dice.choice(sorted(LIMIT_OF))
+                key = dice.choice((None, None, "x", "y"))
+                exclusive = not rare and dice.random() < 0.15
+                facts = (tool, dice.randrange(4), key, dice.random() < 0.5, exclusive, LIMIT_OF[tool])
+                twins.append((Job(*facts), Job(*facts)))
+                scheduler.add(twins[-1][0])
+                plain.add(twins[-1][1])
+                continue
+            states = {"release": ("held",), "finish": ("running",), "give up": ("held", "waiting")}[move]
+            found = [twin for twin in twins if twin[1].state in states]
+            if not found:
+                continue
+            one, other = dice.choice(found)
+            act = "release" if move == "release" else "finish"
+            started = getattr(scheduler, act)(one)
+            expected = getattr(plain, act)(other)
+            place = {id(job): at for at, twin in enumerate(twins) for job in twin}
+            assert [place[id(job)] for job in started] == [place[id(job)] for job in expected], (seed, len(twins))
+            for one, other in twins:
+                assert one.state == other.state, seed
+                if one.state == "waiting":
+                    assert scheduler.holds_up(one) == plain.holds_up(other), seed
+            assert scheduler.running == len(plain.running())
+            assert scheduler.alive == sum(job.state != "over" for job in plain.jobs)
