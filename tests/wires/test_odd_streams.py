@@ -14,6 +14,7 @@ from typing import Any
 from every_wire import ANTHROPIC, CHAT
 
 from streamtools import Limits, StreamDecoder
+from streamtools.events import ToolCallDelta
 
 GOLDEN = Path(__file__).parent / "golden"
 LEFT_OUT = {"seq", "step", "time", "causes"}
@@ -54,8 +55,12 @@ def _held(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def events_of(wire: str, case: Odd) -> list[str]:
     decoder = StreamDecoder(wire=wire, limits=case.limits)
-    events = [event for payload in case.payloads for event in decoder.feed(payload)]
-    return [written(event) for event in (*events, *decoder.finish())]
+    found = []
+    for events in (*map(decoder.feed, case.payloads), decoder.finish()):
+        for event in events:
+            preview = f" shows {event.preview!r}" if isinstance(event, ToolCallDelta) else ""
+            found.append(f"{written(event)}{preview}")
+    return found
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -413,6 +418,97 @@ COMPLETIONS = {
         chunk(choice({"function_call": {"arguments": ":1}"}})),
         chunk(choice({"function_call": None, "content": ""})),
         chunk(choice({}, "function_call")),
+    ),
+    "a call that comes again whole": odd(
+        calls(call(0, "a", "f", '{"n":1}')), calls(call(0, "a", "f", '{"n":1}')), finish("tool_calls")
+    ),
+    "another call by the same id and place": odd(
+        calls(call(0, "a", "f", '{"n":1}')), calls(call(0, "a", "f", '{"n":2}')), finish("tool_calls")
+    ),
+    "another tool by the same id": odd(
+        calls(call(0, "a", "f", '{"n":1}')), calls(call(1, "a", "g", '{"n":1}')), finish("tool_calls")
+    ),
+    "the same call at another place": odd(
+        calls(call(0, "a", "f", '{"n"')),
+        calls(call(0, text=":1}")),
+        calls(call(1, "a", "f", '{"n":1}')),
+        finish("stop"),
+    ),
+    "another id at the same place": odd(
+        *(calls(call(0, "a", "f", "{")), calls(call(0, "b", "g", "{}")), calls(call(0, text="}"))), finish("tool_calls")
+    ),
+    "an id again with each piece": odd(
+        *(calls(call(0, "a", "f", "")), calls(call(0, "a", text='{"n"')), calls(call(0, "a", text=":1}"))),
+        finish("tool_calls"),
+    ),
+    "a name again with each piece": odd(
+        *(calls(call(0, "a", "f", "")), calls(call(0, name="f", text='{"n"')), calls(call(0, name="f", text=":1}"))),
+        finish("tool_calls"),
+    ),
+    "a name in pieces": odd(
+        *(calls(call(0, "a", "lo")), calls(call(0, name="ok")), calls(call(0, text="{}"))), finish("tool_calls")
+    ),
+    "a name that comes last": odd(
+        *(calls(call(0, "a", text='{"n"')), calls(call(0, text=":1}")), calls(call(0, name="f"))), finish("tool_calls")
+    ),
+    "an id that comes last": odd(
+        *(calls(call(0, name="f", text='{"n"')), calls(call(0, text=":1}")), calls(call(0, "a"))), finish("tool_calls")
+    ),
+    "a summary at the end": odd(
+        *(calls(call(0, "a", "f", '{"n"')), calls(call(0, text=":1}"))),
+        *(calls(call(0, name="f", text='{"n"')), calls(call(0, text=":1}"))),
+        finish("tool_calls"),
+    ),
+    "a summary that differs": odd(
+        *(calls(call(0, "a", "f", '{"n":1}')), calls(call(0, name="f", text='{"n"')), calls(call(0, text=":2}"))),
+        finish("tool_calls"),
+    ),
+    "pieces of two calls without numbers": odd(
+        *(calls(call(None, "a", "f", '{"n"')), calls(call(None, "b", "g", '{"m"')), calls(call(None, text=":1}"))),
+        *(calls(call(None, "a", text=":2}")), calls(call(None, "b", text=":3}")), finish("tool_calls")),
+    ),
+    "pieces before any call": odd(
+        *(calls(call(0, text="{}")), calls(call(None, text="x")), calls(call(1, "a", "f", "{}"))), finish("tool_calls")
+    ),
+    "calls whose ids come later, or never": odd(
+        calls(call(0, name="f", text="{}"), call(1, name="f", text="{}"), call("x", name="g", text="{}")),
+        finish("tool_calls"),
+    ),
+    "halves of a pair in two pieces": odd(
+        *(
+            calls(call(0, "a", "f", '{"n":"\ud83d')),
+            calls(call(0, text='\ude00"}')),
+            calls(call(1, "b", "g", '"\ud83d')),
+        ),
+        finish("tool_calls"),
+    ),
+    "names and ids with halves of pairs": odd(calls(call(0, "a\ud83d", "f\ud83d", "{}")), finish("tool_calls")),
+    "too long a name": odd(calls(call(0, "a", "f" * 9, "{}")), finish("tool_calls"), max_name_bytes=8),
+    "a name as long as it may be": odd(calls(call(0, "a", "f" * 8, "{}")), finish("tool_calls"), max_name_bytes=8),
+    "too long a name, in pieces": odd(
+        *(calls(call(0, "a", "f" * 5)), calls(call(0, name="g" * 5)), calls(call(0, name="h" * 5, text="{}"))),
+        finish("tool_calls"),
+        max_name_bytes=8,
+    ),
+    "too large arguments": odd(
+        *(calls(call(0, "a", "f", '{"n":')), calls(call(0, text="11111")), calls(call(1, "b", "g", "{}"))),
+        finish("tool_calls"),
+        max_argument_bytes=8,
+    ),
+    "arguments as large as they may be": odd(
+        *(calls(call(0, "a", "f", '{"n"')), calls(call(0, text=":11}"))), finish("tool_calls"), max_argument_bytes=8
+    ),
+    "too large arguments together": odd(
+        calls(call(0, "a", "f", '{"n":1}')),
+        calls(call(1, "b", "g", '{"n":1}')),
+        finish("stop"),
+        max_total_argument_bytes=13,
+    ),
+    "too many calls": odd(
+        *(calls(call(number, f"{number}", "f", "{}")) for number in range(4)), finish("stop"), max_tool_calls=3
+    ),
+    "too deep arguments": odd(
+        *(calls(call(0, "a", "f", '{"n":[[')), calls(call(0, text="1]]}"))), finish("tool_calls"), max_json_depth=2
     ),
     "names and ids that are none": odd(calls(call(0, 7, 7, "{}")), calls(call(1, "", "", "{}")), finish("tool_calls")),
     "text behind a call": odd(say("a"), calls(call(0, "a", "f", "{}")), say("b"), finish("tool_calls")),
