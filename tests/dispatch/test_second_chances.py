@@ -307,6 +307,40 @@ def test_the_same_call_is_counted_however_it_is_written_unless_it_is_large() -> 
     assert [counts.useless(tool_name) for tool_name in ("t", "t", "", "t", "")] == [1, 2, 1, 3, 2]
 
 
+async def test_an_observation_says_what_was_called_how_it_was_judged_and_how_long_it_ran() -> None:
+    @tool(effect="idempotent", retries=1, retry_delay_s=0.001)
+    async def look(n: int) -> int:
+        """Look."""
+        if n < 0:
+            raise ConnectionError
+        return n
+
+    asked = {"a": ("look", '{"n": 1}'), "b": ("look", '{"n": "x"}'), "c": ("nope", "{}"), "d": ("look", '{"n": -1}')}
+    asked["e"] = ("look", '{"n": "2"}')
+    turn = await turn_of([(id_, *call) for id_, call in asked.items()], [look])
+    wrong = "invalid arguments for look: n: should be a valid integer, unable to parse string as an integer"
+    ran = {"outcome": "ok", "observation_type": "int", "attempts": 1}
+    known = {"schema_source": "typed_signature", "schema_present": True, "validator": "pydantic", "validated": True}
+    unknown = {"schema_source": None, "schema_present": False, "validator": None, "validated": False}
+    expected: dict[str, dict[str, Any]] = {
+        "a": known | ran | {"value": 1, "validated_args": {"n": 1}},
+        "b": known | {"outcome": "invalid", "validated": False, "validation_error": wrong},
+        "c": unknown | {"outcome": "unknown_tool"},
+        "d": known | {"outcome": "failed", "validated_args": {"n": -1}, "attempts": 2},
+        "e": known | ran | {"value": 2, "validated_args": {"n": 2}},
+    }
+    nothing = {"value": None, "validated_args": None, "observation_type": "error", "attempts": 0}
+    nothing |= {"validation_error": None, "recorded": False, "still_running": False, "boundary": "validated"}
+    nothing |= {"owner": None, "result": None, "coercions": (), "waits": ()}
+    for index, seen in enumerate(sorted(turn.observations, key=lambda seen: seen.call_id)):
+        facts = nothing | expected[seen.call_id] | {"index": index, "tool_name": asked[seen.call_id][0]}
+        facts |= {"coercions": ("n: string to integer",)} if seen.call_id == "e" else {}
+        assert {name: getattr(seen, name) for name in facts} == facts, seen.call_id
+        assert (seen.duration is None) is (seen.attempts == 0)
+        assert seen.duration is None or 0 < seen.duration < 30
+        assert len(seen.failed_attempts) == (seen.call_id == "d")
+
+
 # -- delays --
 
 
