@@ -29,9 +29,9 @@ BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/
   $(addprefix --ignore=tests/dispatch/test_,calls_once_after_kills.py executors_in_a_pipeline.py) \
   $(addprefix --ignore=tests/pipelines/test_,branches.py endless_streams_through_the_pipeline.py) \
   --ignore=tests/sources/test_sockets.py
-# What is tried with agent frameworks. Each test is skipped where its framework is not installed.
-BY_AGENTS := agents_tap framework_tools langgraph pydantic_ai smolagents
-BY_STRANDS := agents_tap framework_tools strands
+# What is tried with agent frameworks; Strands has a venv of its own.
+BY_AGENTS := agents_tap framework_tools langgraph langgraph_once pydantic_ai pydantic_ai_once smolagents smolagents_once
+BY_STRANDS := agents_tap framework_tools strands strands_once
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
 ARGS ?=

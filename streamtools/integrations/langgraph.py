@@ -1,8 +1,8 @@
-"""Runs the tool calls of a LangGraph `ToolNode` as a pipeline would: limits, order, approvals, observations.
+"""Runs the tool calls of a LangGraph `ToolNode` as a pipeline would: limits, order, approvals, once, observations.
 
     from streamtools.integrations.langgraph import CallsNode
 
-    node = CallsNode([look_up, pay])
+    node = CallsNode([look_up, pay], store=SqliteStore("calls.db"))
 
 The arguments are validated by LangGraph, by the tool's own model; those of tools in `with_options=`, here before.
 Where something else makes the node, give it both wrappers: with ``awrap_tool_call=`` alone, ``graph.invoke`` would run
@@ -10,26 +10,38 @@ the tools without approvals and limits.
 
     calls = RunCalls()
     node = ToolNode([look_up, pay], awrap_tool_call=calls, wrap_tool_call=calls.sync)
+
+With a store, a call is known by its thread, the id of the model's message and its own id. The checkpoint has all three,
+so that they are the same after an interrupt, a retry, a crash and a replay of an earlier checkpoint. The namespace of
+the task is not: a replay makes new tasks.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from langchain_core.messages import ToolMessage
-from langgraph.errors import GraphBubbleUp
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
 from ..dispatch import CallPool
 from ..dispatch.store import IdempotencyStore
-from ..errors import ToolError
+from ..errors import CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
-from .promises import broken_alone, refuse_store
+from .promises import Identity, answer_name, broken_alone, check_identity, given_name
 
 __all__ = ["CallsNode", "RunCalls"]
+
+_WRITE = (
+    "write builder.compile(checkpointer=...) and graph.invoke(..., {'configurable': {'thread_id': 'order-7'}}), or "
+    "give the calls a name of your own: identity=lambda request: ..."
+)
 
 
 class RunCalls:
@@ -38,12 +50,15 @@ class RunCalls:
     Args:
         with_options: the node's tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``. All
             others have the defaults.
-        store: refused: LangGraph's calls have no identity here that outlives a crash or a retry.
+        store: remembers ``once`` calls and approved ones, so that none runs again after an interrupt, a retry or a
+            crash. The graph needs a checkpointer and a thread, or `identity`.
+        identity: stands for the thread: a text, or a function of LangGraph's `ToolCallRequest`. The place of the
+            model's message in the state then stands for the message's id.
         options: as for `run_calls`. Calls share a pool, unless they are run by `sync`: each is a run of its own then,
             so `sync` refuses calls if an option of the tools or the pipeline is about calls at the same time.
 
     Raises:
-        TypeError: a store was given.
+        TypeError: `identity` is of another type. Each call raises one if there is a store that would not know it again.
     """
 
     def __init__(
@@ -51,28 +66,32 @@ class RunCalls:
         with_options: AnyTools = (),
         *,
         store: IdempotencyStore | None = None,
+        identity: Identity | None = None,
         **options: Unpack[StepKeywords],
     ) -> None:
-        refuse_store("RunCalls", store)
+        check_identity("RunCalls", identity)
         self._known = Toolset(with_options)
+        self._store = store
+        self._identity = identity
         self._options = options
         self._pool = CallPool()
 
     async def __call__(self, request: Any, execute: Any) -> Any:
         """Runs one call; returns LangGraph's message or command for it, or raises the exception that LangGraph lets
         through. Of a call that was not run, denied say, it returns a message with the reason."""
-        one = _Call(request)
+        one, name = _Call(request, is_kept=self._store is not None), self._answer(request)
 
         # LangGraph's own way of running one call is the body of the tool here, so that injected state, stores,
         # commands, its words for an error, and exceptions and interrupts that leave the node stay.
         async def run(arguments: dict[str, Any]) -> Any:
             try:
-                return one.judged(await execute(one.with_arguments(arguments)))
+                done = await execute(one.with_arguments(arguments))
             except GraphBubbleUp as error:
-                raise one.interrupted_by(error) from None
+                done = one.left_by(error)
+            return one.judged(done)
 
         options: StepKeywords = {"pool": self._pool, **self._options}
-        turn = await run_calls([one.call], [self._made(one, run)], **options)
+        turn = await run_calls([one.call], [self._made(one, run)], store=self._store, identity=name, **options)
         return one.answer(turn.observations[0])
 
     def sync(self, request: Any, execute: Any) -> Any:
@@ -88,16 +107,17 @@ class RunCalls:
                 f"RunCalls: {option} cannot hold under invoke and stream, where each call is a run of its own; "
                 "await graph.ainvoke(...) or iterate graph.astream(...), where calls share a pool"
             )
-        one = _Call(request)
+        one, name = _Call(request, is_kept=self._store is not None), self._answer(request)
 
         def run(arguments: dict[str, Any]) -> Any:
             try:
-                return one.judged(execute(one.with_arguments(arguments)))
+                done = execute(one.with_arguments(arguments))
             except GraphBubbleUp as error:
-                raise one.interrupted_by(error) from None
+                done = one.left_by(error)
+            return one.judged(done)
 
         made = self._made(one, run)
-        turn = run_calls([one.call], [made], **self._options).sync().finish()
+        turn = run_calls([one.call], [made], store=self._store, identity=name, **self._options).sync().finish()
         return one.answer(turn.observations[0])
 
     def _made(self, one: _Call, run: Any) -> Tool[..., Any]:
@@ -107,6 +127,28 @@ class RunCalls:
             return known.running(run)
         return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
 
+    def _answer(self, request: Any) -> str | None:
+        """Returns a name for the model's answer that a call stands in; None if there is no store to know it by.
+
+        Raises:
+            TypeError: the answer would have another name when the graph goes on; nothing has run.
+        """
+        if self._store is None:
+            return None
+        message, place = _message_of(request)
+        if self._identity is not None:
+            return answer_name(given_name("RunCalls", self._identity, request), place)
+        config = request.runtime.config["configurable"]
+        thread = config.get("thread_id")
+        if thread is None or not config.get("__pregel_checkpointer"):
+            missing = "without a thread_id" if thread is None else "without a checkpointer"
+            raise TypeError(f"RunCalls: a store knows no call again {missing}; {_WRITE}")
+        if message is None or not request.tool_call.get("id"):
+            raise TypeError(f"RunCalls: a store knows no call again that stands in no message of the state; {_WRITE}")
+        # A state without the reducer `add_messages` has messages without ids.
+        named = (message.id,) if message.id else (config.get("checkpoint_ns"), place)
+        return answer_name("langgraph", thread, *named)
+
 
 class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
     """A `ToolNode` whose calls are run by `streamtools.run_calls`, however the graph is invoked.
@@ -114,7 +156,7 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
     Args:
         tools: as for `ToolNode`.
         with_options: see `RunCalls`.
-        store, options: see `RunCalls`; the options as a dict: ``{"approve": ask, "limits": Limits(...)}``.
+        store, identity, options: see `RunCalls`; the options as a dict: ``{"approve": ask, "limits": Limits(...)}``.
         more: as for `ToolNode`.
     """
 
@@ -124,25 +166,34 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
         *,
         with_options: AnyTools = (),
         store: IdempotencyStore | None = None,
+        identity: Identity | None = None,
         options: StepKeywords | None = None,
         **more: Any,
     ) -> None:
-        calls = RunCalls(with_options, store=store, **(options or {}))
+        calls = RunCalls(with_options, store=store, identity=identity, **(options or {}))
         super().__init__(tools, awrap_tool_call=calls, wrap_tool_call=calls.sync, **more)
 
 
 class _Call:
-    """One call, and how LangGraph's own run of it ended."""
+    """One call, and how LangGraph's own run of it ended.
 
-    def __init__(self, request: Any) -> None:
+    Args:
+        request: LangGraph's request.
+        is_kept: a store keeps its value, which has to be JSON.
+    """
+
+    def __init__(self, request: Any, *, is_kept: bool) -> None:
         self.call = request.tool_call
         self._request = request
+        self._is_kept = is_kept
+        self._done: Any = None  # the value of LangGraph's
+        self._record: Any = None  # as the store has it
         self._worded: ToolMessage | None = None  # LangGraph has worded the error for the model
         self._interrupted: GraphBubbleUp | None = None
 
     def with_arguments(self, arguments: dict[str, Any]) -> Any:
         """Returns LangGraph's request for another attempt."""
-        self._worded = self._interrupted = None
+        self._done = self._record = self._worded = self._interrupted = None
         return self._request.override(tool_call={**self.call, "args": arguments})
 
     def judged(self, done: Any) -> Any:
@@ -151,20 +202,102 @@ class _Call:
         if isinstance(done, ToolMessage) and done.status == "error":
             self._worded = done
             raise ToolError(str(done.content))
-        return done
+        self._done = done
+        if self._is_kept:
+            self._record = _record_of(done)
+        return done if self._record is None else self._record
 
-    def interrupted_by(self, error: GraphBubbleUp) -> ToolError:
-        """Keeps an exception that is for the graph; returns that of the call."""
-        # An interrupt, say, by which a tool asks a person: no failure whose text is to be logged.
+    def left_by(self, error: GraphBubbleUp) -> Any:
+        """Returns an exception that is the end of a call; keeps any other, which is for the graph, and raises that of
+        a call that runs again.
+
+        Raises:
+            ToolSuspended: the call is not over.
+        """
+        if isinstance(error, ParentCommand):
+            return error
+        # An interrupt, say, by which a tool asks a person: no failure whose text is to be logged or kept.
         self._interrupted = error
-        return ToolError(f"the tool raised {type(error).__name__}")
+        raise ToolSuspended(f"the tool raised {type(error).__name__}") from None
 
     def answer(self, seen: Observation) -> Any:
         """Returns or raises the end of the call, as LangGraph has it."""
         if seen.outcome == "ok":
-            return seen.value
-        if seen.outcome == "failed" and self._interrupted is not None:
+            return self._raised_or(self._value(seen))
+        if seen.outcome == "suspended" and self._interrupted is not None:
             raise self._interrupted
+        if isinstance(seen.error, CallStillRunning):
+            raise seen.error  # as a message it would be put on record over the answer of the run that goes on
         if seen.outcome == "failed" and seen.attempts:
             return seen.unwrap() if self._worded is None else self._worded
-        return ToolMessage(seen.model_content, tool_call_id=seen.call_id, name=seen.tool_name, status="error")
+        return self._message(seen.model_content, status="error")
+
+    def _value(self, seen: Observation) -> Any:
+        if not self._is_kept:
+            return seen.value
+        if not _is_record(seen.value):  # LangGraph cannot write it, a person has put it on record, or middleware
+            return self._message(seen.model_content) if seen.recorded else seen.value
+        return self._done if seen.value == self._record else _read_back(seen.value)
+
+    @staticmethod
+    def _raised_or(value: Any) -> Any:
+        if isinstance(value, ParentCommand):
+            raise value
+        return value
+
+    def _message(self, text: str, **more: Any) -> ToolMessage:
+        return ToolMessage(text, tool_call_id=self.call["id"], name=self.call["name"], **more)
+
+
+# -- the message that a call stands in ---------------------------------------------------------------------------------
+
+
+def _message_of(request: Any) -> tuple[AIMessage | None, int | None]:
+    """Returns the latest message of the state with this call, and its place in it; None if there is none."""
+    call = request.tool_call
+    for messages in _lists(request.state):
+        for place in range(len(messages) - 1, -1, -1):
+            message = messages[place]
+            if isinstance(message, AIMessage) and any(_is_same(call, one) for one in message.tool_calls):
+                return message, place
+    return None, None
+
+
+def _lists(state: Any) -> Iterable[list[Any]]:
+    """Returns the lists of a state, which may be a dict, an object, or the messages themselves."""
+    fields = [state] if isinstance(state, list) else (state if isinstance(state, Mapping) else vars(state)).values()
+    return [one for one in fields if isinstance(one, list)]
+
+
+def _is_same(call: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(call["id"] == other["id"] and call["name"] == other["name"])
+
+
+# -- the value of a call in a store ------------------------------------------------------------------------------------
+
+_KEPT = "streamtools_langgraph"
+_serde = JsonPlusSerializer()
+
+
+def _record_of(done: Any) -> dict[str, Any] | None:
+    """Returns the value of a run as JSON; None if LangGraph cannot write it."""
+    try:
+        if isinstance(done, ToolMessage):
+            return {_KEPT: "message", "message": done.model_dump(mode="json")}
+        value = done.args[0] if isinstance(done, ParentCommand) else done
+        kind, written = _serde.dumps_typed(value)
+    except Exception:  # an artifact's own code runs here
+        return None
+    raised = isinstance(done, ParentCommand)
+    return {_KEPT: "raised" if raised else "value", "kind": kind, "value": b64encode(written).decode()}
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, dict) and _KEPT in value
+
+
+def _read_back(record: dict[str, Any]) -> Any:
+    if record[_KEPT] == "message":
+        return ToolMessage.model_validate(record["message"])
+    value = _serde.loads_typed((record["kind"], b64decode(record["value"])))
+    return ParentCommand(value) if record[_KEPT] == "raised" else value

@@ -1,30 +1,58 @@
-"""Refuses the options that an adapter for a framework cannot keep, where the adapter is made."""
+"""Names the answers that a framework's calls stand in, for a store; refuses the options that an adapter cannot keep."""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from ..limits import Limits
 from ..pipelines.entry import StepKeywords
 from ..tools import Toolset
 
-__all__ = ["broken_alone", "refuse_store"]
+__all__ = ["Identity", "answer_name", "broken_alone", "check_identity", "given_name"]
+
+Identity: TypeAlias = str | Callable[[Any], str]
+"""Names the run or conversation that calls belong to, the same after a crash: a text, or a function of what the
+framework says about a call."""
+
+_MOST_CHARS = 400  # a call's id comes behind it, and a store takes keys of 1,024
 
 
-def refuse_store(adapter: str, store: Any) -> None:
-    """Refuses a store, which would not keep a call from having its effect again.
+def check_identity(adapter: str, identity: Identity | None) -> None:
+    """Refuses a value that names no run.
 
     Raises:
-        TypeError: a store was given.
+        TypeError: `identity` is neither a text that is not empty nor a function.
     """
-    # A framework may ask again after a crash, an interrupt or a retry, and the call gets a random run id each time: a
-    # store never recognised it, and a `once` tool ran again.
-    if store is not None:
+    if identity is not None and not callable(identity) and (not isinstance(identity, str) or not identity):
         raise TypeError(
-            f"{adapter}: store= would not keep a call from running twice, since the framework's calls have no identity "
-            "here that outlives a crash or a retry; leave it out, and let agent_loop(store=..., "
-            'trajectory=Trajectory(run_id="...")) run tools that must not run twice'
+            f"{adapter}: identity is a text that is not empty, or a function that returns one, not "
+            f"{'an empty text' if identity == '' else type(identity).__name__}"
         )
+
+
+def given_name(adapter: str, identity: Identity, about: Any) -> str:
+    """Returns the name that the adapter's user gives the run or conversation of a call.
+
+    Args:
+        adapter: the name of the adapter, for the error.
+        identity: the name, or the user's function.
+        about: what the framework says about the call, for the function.
+
+    Raises:
+        TypeError: the function has returned another value than a text.
+    """
+    name = identity(about) if callable(identity) else identity
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"{adapter}: identity= has to return a text that is not empty, not {type(name).__name__}")
+    return name
+
+
+def answer_name(*parts: object) -> str:
+    """Returns one text for these parts and for no others; a hash where they are long."""
+    name = "/".join(str(part).replace("%", "%25").replace("/", "%2F") for part in parts)
+    return name if len(name) <= _MOST_CHARS else hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def broken_alone(tools: Toolset, options: StepKeywords) -> str | None:

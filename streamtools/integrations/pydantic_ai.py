@@ -1,9 +1,13 @@
-"""Runs the tool calls of a pydantic-ai agent as a pipeline would: limits, order, approvals, observations.
+"""Runs the tool calls of a pydantic-ai agent as a pipeline would: limits, order, approvals, once, observations.
 
-from pydantic_ai import Agent, FunctionToolset
-from streamtools.integrations.pydantic_ai import CallsToolset
+    from pydantic_ai import Agent, FunctionToolset
+    from streamtools.integrations.pydantic_ai import CallsToolset
 
-agent = Agent("openai:gpt-5-mini", toolsets=[CallsToolset(FunctionToolset([look_up, pay]))])
+    agent = Agent("openai:gpt-5-mini", toolsets=[CallsToolset(FunctionToolset([look_up, pay]))])
+
+With a store, a call is known by the response that it stands in and its own id: by the conversation, run and time that
+pydantic-ai has put on the response. They are parts of the history, so that they are the same when an agent is run with
+that history again. `RunContext.run_id` is not: each run has another.
 """
 
 from __future__ import annotations
@@ -12,21 +16,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter
+from pydantic_ai import messages
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
+from pydantic_ai.messages import ModelResponse, ToolReturn
 from pydantic_ai.toolsets import WrapperToolset
 
+from .. import errors
 from ..dispatch import CallPool
 from ..dispatch.store import IdempotencyStore
-from ..errors import ToolError
+from ..errors import CallStillRunning, ToolSuspended
+from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
-from .promises import refuse_store
+from .promises import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsToolset"]
 
-_SIGNALS = (ApprovalRequired, CallDeferred, ModelRetry)
-"""Exceptions by which a tool signals something to its agent; they are not failures to be logged."""
+_WAITS = (ApprovalRequired, CallDeferred)
+"""Exceptions by which a tool says that the call's end comes later."""
 
 
 @dataclass
@@ -36,31 +45,35 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
     tools: AnyTools | Toolset = ()
     """Those of the tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``."""
     store: IdempotencyStore | None = None
-    """Refused: pydantic-ai's calls have no identity here that outlives a crash or a retry."""
+    """Remembers ``once`` calls and approved ones, so that none runs again when an agent is run with the same history
+    again: after a crash, or with the results of deferred calls."""
+    identity: Identity | None = None
+    """Names the conversation, if the history is kept without pydantic-ai's own ids: a text, or a function of the
+    `RunContext`. The place of the response in the history then stands for the response."""
     options: StepKeywords = field(default_factory=StepKeywords)
     """As for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``."""
     pool: CallPool = field(default_factory=CallPool, repr=False)
 
     def __post_init__(self) -> None:
-        refuse_store("CallsToolset", self.store)
+        check_identity("CallsToolset", self.identity)
         self.tools = Toolset(self.tools)
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Runs one call; returns the tool's value, or raises its exception. Of a call that was not run, denied say, it
-        returns the text for the model."""
+        returns the text for the model.
 
-        raised: Exception | None = None
+        Raises:
+            TypeError: there is a store, which would not know the call again; nothing has run.
+        """
+        one, answer = _Call(is_kept=self.store is not None), self._answer(ctx)
 
         # pydantic-ai has validated the arguments by now, and runs the function itself, so that its context, hooks and
         # retries stay.
         async def run(arguments: Mapping[str, Any]) -> Any:
-            nonlocal raised
-            raised = None
             try:
-                return await self.wrapped.call_tool(name, tool_args, ctx, tool)
-            except _SIGNALS as error:
-                raised = error
-                raise ToolError(f"the tool raised {type(error).__name__}") from None
+                return one.returned(await self.wrapped.call_tool(name, tool_args, ctx, tool))
+            except (*_WAITS, ModelRetry) as error:
+                raise one.left_by(error) from None
 
         known = Toolset(self.tools).get(name)
         if known is None:
@@ -68,9 +81,113 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         else:
             made = known.running(run)
         options: StepKeywords = {"pool": self.pool, **self.options}
-        turn = await run_calls([(ctx.tool_call_id, name, tool_args)], [made], **options)
-        (seen,) = turn.observations
+        calls = [(ctx.tool_call_id, name, tool_args)]
+        turn = await run_calls(calls, [made], store=self.store, identity=answer, **options)
+        return one.answer(turn.observations[0])
+
+    def _answer(self, ctx: Any) -> str | None:
+        """Returns a name for the response that a call stands in; None if there is no store to know it by.
+
+        Raises:
+            TypeError: the response would have another name in another run with the same history.
+        """
+        if self.store is None:
+            return None
+        response, place = _response_of(ctx)
+        if self.identity is not None:
+            return answer_name(given_name("CallsToolset", self.identity, ctx), place)
+        if response is None or response.run_id is None:
+            missing = "response is not in the messages of its run" if response is None else "response has no run_id"
+            raise TypeError(
+                f"CallsToolset: a store knows no call again whose {missing}; keep the history with pydantic-ai's ids "
+                "(ModelMessagesTypeAdapter does), or write CallsToolset(..., store=store, identity=lambda ctx: "
+                "ctx.deps.order)"
+            )
+        time = response.timestamp.isoformat()
+        return answer_name(
+            "pydantic-ai", response.conversation_id, response.run_id, time, response.provider_response_id
+        )
+
+
+def _response_of(ctx: Any) -> tuple[ModelResponse | None, int | None]:
+    """Returns the response that a call stands in, and its place in the history; None if it is not there."""
+    for place in range(len(ctx.messages) - 1, -1, -1):
+        message = ctx.messages[place]
+        if isinstance(message, ModelResponse) and any(
+            getattr(part, "tool_call_id", None) == ctx.tool_call_id for part in message.parts
+        ):
+            return message, place
+    return None, None
+
+
+class _Call:
+    """One call, and how pydantic-ai's own run of it ended.
+
+    Args:
+        is_kept: a store keeps its value, which has to be JSON.
+    """
+
+    def __init__(self, *, is_kept: bool) -> None:
+        self._is_kept = is_kept
+        self._value: Any = None
+        self._record: Any = None  # as the store has it
+        self._raised: Exception | None = None  # by which the tool speaks to its agent: no failure to be logged
+
+    def returned(self, value: Any) -> Any:
+        """Returns the value of a run, as the store keeps it."""
+        self._raised, self._value = None, value
+        self._record = _record_of(value) if self._is_kept else value
+        return self._record
+
+    def left_by(self, error: Exception) -> errors.ToolError:
+        """Keeps an exception that is for the agent; returns that of the call."""
+        self._raised = error
+        if isinstance(error, _WAITS):
+            return ToolSuspended(f"the tool raised {type(error).__name__}")
+        return errors.ModelRetry(str(error))
+
+    def answer(self, seen: Observation) -> Any:
+        """Returns or raises the end of the call, as pydantic-ai has it."""
         # A signal leaves as it came. Where the call ended in another way after it, cancelled say, it is not the end.
-        if raised is not None and seen.outcome == "failed":
-            raise raised
-        return seen.unwrap() if seen.attempts else seen.model_content
+        if self._raised is not None and seen.outcome in ("failed", "suspended"):
+            raise self._raised
+        if isinstance(seen.error, CallStillRunning):
+            raise seen.error  # as a text it would be put on record over the answer of the run that goes on
+        if seen.recorded and isinstance(seen.error, errors.ModelRetry):
+            raise ModelRetry(str(seen.error))
+        if seen.recorded and seen.outcome == "ok":
+            return _read_back(seen.value)
+        if not seen.attempts:
+            return seen.model_content
+        value = seen.unwrap()
+        return self._value if _is_record(value) and value == self._record else value  # middleware may have changed it
+
+
+# -- the value of a call in a store ------------------------------------------------------------------------------------
+
+_KEPT = "streamtools_pydantic_ai"
+_RETURNS: dict[str, TypeAdapter[Any]] = {
+    "return": TypeAdapter(ToolReturn),
+    "content": messages.tool_return_content_ta,
+}
+
+
+def _record_of(value: Any) -> Any:
+    """Returns a tool's value as JSON; the value itself if pydantic-ai cannot write it."""
+    kind = "return" if isinstance(value, ToolReturn) else "content"
+    try:
+        written = _RETURNS[kind].dump_python(value, mode="json")
+    except Exception:  # the value's own code runs here
+        return value
+    is_plain = kind == "content" and isinstance(value, (str, int, float, bool))
+    return written if is_plain else {_KEPT: kind, "value": written}
+
+
+def _read_back(value: Any) -> Any:
+    if not _is_record(value):
+        return value  # a text or number, or the words of a person who has looked into the call
+    return _RETURNS[value[_KEPT]].validate_python(value["value"])
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, dict) and _KEPT in value

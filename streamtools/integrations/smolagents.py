@@ -1,4 +1,4 @@
-"""Runs the tool calls of a smolagents agent as a pipeline would: limits, approvals, observations.
+"""Runs the tool calls of a smolagents agent as a pipeline would: limits, approvals, once, observations.
 
     from streamtools.integrations.smolagents import CallsAgent
 
@@ -6,22 +6,27 @@
 
 Each call is a run of its own, and its body runs in a thread of ours, with the caller's context variables and without
 its thread-local state.
+
+smolagents keeps no run, so that a store needs a name for it: ``CallsAgent(..., store=store, identity="order-7")``. A
+call is then known by that name, the number of its step and its own id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smolagents import ToolCallingAgent
-from smolagents.utils import AgentError
+from smolagents.utils import AgentError, AgentToolExecutionError
 
 from ..dispatch.store import IdempotencyStore
-from ..errors import ToolError
+from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
+from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
-from .promises import broken_alone, refuse_store
+from .promises import Identity, answer_name, broken_alone, check_identity, given_name
 
 __all__ = ["CallsAgent"]
 
@@ -32,13 +37,16 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
     Args:
         args: as for `ToolCallingAgent`.
         with_options: those of the tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``.
-        store: refused: smolagents' calls have no identity here that outlives a crash or a retry.
+        store: remembers ``once`` calls and approved ones, so that none runs again when the same answer of the model is
+            run again. It needs `identity`.
+        identity: names the run, the same after a crash: a text, which stands for the first run of the agent, or a
+            function of the agent.
         options: as for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``.
         more: as for `ToolCallingAgent`.
 
     Raises:
-        TypeError: a store was given, or an option that cannot hold where each call is a run of its own:
-            ``exclusive``, ``conflict_key``, ``max_concurrency``, a pool.
+        TypeError: a store was given without an identity, or an option that cannot hold where each call is a run of its
+            own: ``exclusive``, ``conflict_key``, ``max_concurrency``, a pool.
     """
 
     def __init__(
@@ -46,10 +54,20 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         *args: Any,
         with_options: AnyTools = (),
         store: IdempotencyStore | None = None,
+        identity: Identity | None = None,
         options: StepKeywords | None = None,
         **more: Any,
     ) -> None:
-        refuse_store("CallsAgent", store)
+        check_identity("CallsAgent", identity)
+        if store is not None and identity is None:
+            raise TypeError(
+                "CallsAgent: a store knows no call again without a name for the run, since smolagents has none; write "
+                'CallsAgent(..., store=store, identity="order-7"), or identity=lambda agent: ...'
+            )
+        self._store = store
+        self._identity = identity
+        self._runs = 0
+        self._answer = _Answer((), None)
         self._known = Toolset(with_options)
         self._options: StepKeywords = options or {}
         # smolagents runs the calls of an answer in threads of its own, each by `execute_tool_call`.
@@ -59,6 +77,16 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
                 "asynchronous loop holds it: agent_loop(...), or CallsNode, CallsToolset, CallsExecutor"
             )
         super().__init__(*args, **more)
+
+    def run(self, *args: Any, **more: Any) -> Any:
+        """Runs the agent; see `ToolCallingAgent`."""
+        self._runs += 1
+        return super().run(*args, **more)
+
+    def process_tool_calls(self, chat_message: Any, memory_step: Any) -> Iterator[Any]:
+        """Runs the calls of one answer; see `ToolCallingAgent`."""
+        self._answer = _Answer(chat_message.tool_calls, self._name_of(memory_step))
+        yield from super().process_tool_calls(chat_message, memory_step)
 
     def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
         """Runs one call; returns the tool's value, or raises smolagents' error. Of a call that was not run, denied say,
@@ -75,16 +103,66 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
                 return own(tool_name, arguments)
             except AgentError as error:  # smolagents has worded it for the model
                 raised = error
-                raise ToolError(f"the tool raised {type(error).__name__}") from None
+                if isinstance(error.__cause__, (ToolNotStarted, ToolSuspended)):
+                    raise type(error.__cause__)(str(error)) from None
+                raise ToolError(str(error)) from None
 
-        known = self._known.get(tool_name)
-        if known is None:
-            made = Tool.from_schema(run, {"type": "object"}, name=tool_name, description="", pass_as="mapping")
-        else:
-            made = known.running(run)
         given = arguments if isinstance(arguments, Mapping) else {}
-        turn = run_calls([(None, tool_name, given)], [made], **self._options).sync().finish()
-        (seen,) = turn.observations
-        if raised is not None and seen.outcome == "failed":
+        call = (self._answer.take(tool_name, arguments), tool_name, given)
+        options: dict[str, Any] = {"store": self._store, "identity": self._answer.name, **self._options}
+        turn = run_calls([call], [self._made(tool_name, run)], **options).sync().finish()
+        return self._end(turn.observations[0], raised)
+
+    def _made(self, tool_name: str, run: Any) -> Tool[..., Any]:
+        known = self._known.get(tool_name)
+        if known is not None:
+            return known.running(run)
+        # What ends a run has no effect, and its value may be anything.
+        effect: Any = "pure" if tool_name == "final_answer" else "once"
+        return Tool.from_schema(
+            run, {"type": "object"}, name=tool_name, description="", pass_as="mapping", effect=effect
+        )
+
+    def _end(self, seen: Observation, raised: AgentError | None) -> Any:
+        """Returns or raises the end of a call, as smolagents has it."""
+        if raised is not None and seen.outcome in ("failed", "suspended"):
             raise raised
+        if isinstance(seen.error, CallStillRunning):
+            raise seen.error  # as a text it would stand for the end of the run that goes on
+        if seen.recorded and seen.outcome == "failed":
+            raise AgentToolExecutionError(str(seen.error), self.logger)
+        if seen.recorded and seen.outcome == "ok":
+            return seen.value
         return seen.unwrap() if seen.attempts else seen.model_content
+
+    def _name_of(self, memory_step: Any) -> str | None:
+        """Returns a name for the model's answer that calls stand in; None if there is no store to know it by."""
+        if self._store is None or self._identity is None:
+            return None
+        name = given_name("CallsAgent", self._identity, self)
+        # A text names all runs of this agent, so that they are counted; a function may name each by itself.
+        runs = () if callable(self._identity) else (self._runs,)
+        return answer_name("smolagents", name, *runs, memory_step.step_number)
+
+
+class _Answer:
+    """The calls of one answer. smolagents runs them by name and arguments, in threads of its own.
+
+    Args:
+        calls: in the order of the model.
+        name: of the answer, for a store.
+    """
+
+    def __init__(self, calls: Any, name: str | None) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._left = [(call.id, call.function.name, call.function.arguments or {}) for call in calls]
+
+    def take(self, tool_name: str, arguments: Any) -> str | None:
+        """Returns the id of a call, each id once; None if the answer has no such call."""
+        with self._lock:
+            for at, (call_id, name, given) in enumerate(self._left):
+                if name == tool_name and given == arguments:
+                    del self._left[at]
+                    return str(call_id)
+        return None

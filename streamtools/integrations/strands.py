@@ -1,4 +1,4 @@
-"""Runs the tool calls of a Strands agent as a pipeline would: limits, order, approvals, one observation each.
+"""Runs the tool calls of a Strands agent as a pipeline would: limits, order, approvals, once, one observation each.
 
     from strands import Agent
     from streamtools.integrations.strands import CallsExecutor
@@ -6,23 +6,33 @@
     agent = Agent(tools=[look_up, pay], tool_executor=CallsExecutor())
 
 The arguments are validated by the schema that the model was shown, before Strands sees the call.
+
+With a store, a call is known by the agent's session, the place of the model's message in the conversation, and its own
+id: the session has all three, so that they are the same after an interrupt and in the next process. Without a session
+manager an agent's `session_id` is made up.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from typing import Any, Unpack
+from weakref import WeakSet
 
+from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.tools.executors import ConcurrentToolExecutor
+from strands.types._events import ToolInterruptEvent, ToolResultEvent
+from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from ..content import FinalResult
 from ..dispatch.store import IdempotencyStore
-from ..errors import ToolError
+from ..errors import CallStillRunning, ToolDefinitionError, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation, ToolProgress
 from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
+from ..pipelines.trajectory import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
-from .promises import refuse_store
+from .promises import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]
 
@@ -36,11 +46,14 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
     Args:
         tools: the agent's tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``. All others
             have the defaults.
-        store: refused: Strands' calls have no identity here that outlives a crash or a retry.
+        store: remembers ``once`` calls and approved ones, so that none runs again after an interrupt, or where a hook
+            asks for another try. The agent needs a session manager, or `identity`.
+        identity: stands for the session: a text, or a function of the agent.
+        trajectory: the run that the answers are steps of, one after the other.
         options: as for `run_calls`. An approver decides before Strands' own hooks are asked.
 
     Raises:
-        TypeError: a store was given.
+        TypeError: `identity` is of another type. An agent whose calls a store would not know again raises one, too.
     """
 
     def __init__(
@@ -48,11 +61,17 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         tools: AnyTools = (),
         *,
         store: IdempotencyStore | None = None,
+        identity: Identity | None = None,
+        trajectory: Trajectory | None = None,
         **options: Unpack[StepKeywords],
     ) -> None:
-        refuse_store("CallsExecutor", store)
+        check_identity("CallsExecutor", identity)
         self._known = Toolset(tools)
+        self._store = store
+        self._identity = identity
+        self._trajectory = trajectory
         self._options = options
+        self._retries = _Retries()
 
     async def _execute(
         self,
@@ -65,6 +84,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         structured_output_context: Any = None,
     ) -> AsyncIterator[Any]:
         """Runs the calls of one answer; yields Strands' events as they come, and leaves the results in call order."""
+        answer = self._answer(agent, tool_uses)
         uses = {use["toolUseId"]: use for use in tool_uses}
         results: dict[str, list[Any]] = {call_id: [] for call_id in uses}
 
@@ -78,16 +98,41 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
 
         tools = [self._tool(agent, name, uses, results, events) for name in {use["name"]: None for use in tool_uses}]
         calls = [(call_id, use["name"], use["input"]) for call_id, use in uses.items()]
-        async with run_calls(calls, [one for one in tools if one], **self._options) as running:
+        async with run_calls(
+            calls,
+            [one for one in tools if one],
+            store=self._store,
+            identity=answer,
+            trajectory=self._trajectory,
+            **self._options,
+        ) as running:
             async for event in running:
                 if isinstance(event, ToolProgress):
                     yield event.value
-                # A call that Strands' own code has not ended: it was denied, or its arguments do not fit.
-                elif isinstance(event, Observation) and not results[event.call_id] and event.outcome != "ok":
-                    content = [{"text": event.model_content}]
-                    failure = {"toolUseId": event.call_id, "status": "error", "content": content}
-                    results[event.call_id].append(failure)
+                elif isinstance(event, Observation) and not results[event.call_id]:
+                    results[event.call_id].extend(_without_a_run(event))
         tool_results.extend(result for call_id in uses for result in results[call_id])
+
+    def _answer(self, agent: Any, tool_uses: list[Any]) -> str | None:
+        """Returns a name for the model's answer that calls stand in; None if there is no store to know it by.
+
+        Raises:
+            TypeError: the answer would have another name in another process; nothing has run.
+        """
+        if self._store is None or not tool_uses:
+            return None
+        self._retries.guard(agent)
+        place = _place_of(agent, tool_uses[0]["toolUseId"])
+        if self._identity is not None:
+            return answer_name(given_name("CallsExecutor", self._identity, agent), place)
+        session = getattr(agent._session_manager, "session_id", None)
+        if session is None:
+            raise TypeError(
+                "CallsExecutor: a store knows no call again without a session; write "
+                'Agent(..., session_manager=FileSessionManager(session_id="order-7")), or give the calls a name of '
+                'your own: CallsExecutor(store=store, identity="order-7")'
+            )
+        return answer_name("strands", session, agent.agent_id, place)
 
     def _tool(
         self, agent: Any, name: str, uses: dict[str, Any], results: dict[str, list[Any]], events: _Events
@@ -97,15 +142,94 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         theirs = registry.dynamic_tools.get(name) or registry.registry.get(name)
         if theirs is None:
             return None
+        known = self._known.get(name)
+        is_guarded = self._store is not None and (known is None or known.effect == "once")
 
         async def run(arguments: dict[str, Any], ctx: ToolContext) -> AsyncIterator[Any]:
-            into = results[ctx.call_id]
+            into, raised, interrupted = results[ctx.call_id], None, False
             into.clear()  # of an attempt before
+            self._retries.begin(is_guarded=is_guarded)
             async for event in events({**uses[ctx.call_id], "input": arguments}, into):
+                interrupted |= isinstance(event, ToolInterruptEvent)
+                raised = event.exception if isinstance(event, ToolResultEvent) else raised
                 yield event
+            if not into and interrupted:
+                raise ToolSuspended("the tool was interrupted")
             if into and into[-1]["status"] == "error":  # the result itself stays as Strands has worded it
-                raise ToolError("\n".join(block["text"] for block in into[-1]["content"] if "text" in block))
-            yield FinalResult(into[-1] if into else None)  # None: the call was interrupted
+                words = "\n".join(block["text"] for block in into[-1]["content"] if "text" in block)
+                raise ToolNotStarted(words) if isinstance(raised, ToolNotStarted) else ToolError(words)
+            yield FinalResult(encode_bytes_values(into[-1]) if into else None)
 
-        ours = self._known.get(name) or tool(theirs)
-        return ours.running(run)
+        return _tool_of(theirs, name, run) if known is None else known.running(run)
+
+
+def _tool_of(theirs: Any, name: str, run: Any) -> Tool:
+    """Returns a tool of Strands' as one of ours, which calls `run`."""
+    try:
+        made = tool(theirs)
+    except ToolDefinitionError:  # Strands' decorator was given what a function of ours has in its docstring
+        made = None
+    if made is not None and made.name == name:
+        return made.running(run)
+    spec = theirs.tool_spec
+    schema = spec["inputSchema"].get("json", spec["inputSchema"])
+    return Tool.from_schema(run, schema, name=name, description=spec["description"], pass_as="mapping")
+
+
+def _place_of(agent: Any, call_id: str) -> int | None:
+    """Returns the place of the message with a call in the whole conversation, of which the agent has the end."""
+    for place in range(len(agent.messages) - 1, -1, -1):
+        if any(block.get("toolUse", {}).get("toolUseId") == call_id for block in agent.messages[place]["content"]):
+            return place + int(agent.conversation_manager.removed_message_count)
+    return None
+
+
+def _without_a_run(seen: Observation) -> list[Any]:
+    """Returns the result of a call that Strands' own code has not run now; none if the call waits.
+
+    Raises:
+        CallStillRunning: the call runs elsewhere; as a result it would stand for the end of that.
+    """
+    if isinstance(seen.error, CallStillRunning):
+        raise seen.error
+    if seen.outcome == "suspended" or (seen.outcome == "ok" and not seen.recorded):
+        return []
+    if seen.outcome == "ok" and isinstance(seen.value, dict) and "toolUseId" in seen.value:
+        return [decode_bytes_values(seen.value)]
+    status = "success" if seen.outcome == "ok" else "error"
+    return [{"toolUseId": seen.call_id, "status": status, "content": [{"text": seen.model_content}]}]
+
+
+# -- hooks that ask for another try ------------------------------------------------------------------------------------
+
+
+class _Retries:
+    """Refuses to run a call again that a store has to know: Strands' hooks ask for that within the run of a call."""
+
+    def __init__(self) -> None:
+        self._guarded: WeakSet[Any] = WeakSet()  # agents
+        self._failed: ContextVar[dict[str, str] | None] = ContextVar("streamtools_strands_failed", default=None)
+
+    def guard(self, agent: Any) -> None:
+        """Looks after the calls of an agent from now on."""
+        if agent not in self._guarded:
+            self._guarded.add(agent)
+            agent.hooks.add_callback(BeforeToolCallEvent, self._before)
+            agent.hooks.add_callback(AfterToolCallEvent, self._after)
+
+    def begin(self, *, is_guarded: bool) -> None:
+        """Looks after the call that this task runs, if that is asked for."""
+        self._failed.set({} if is_guarded else None)
+
+    def _before(self, event: Any) -> None:
+        failed = self._failed.get()
+        words = None if failed is None else failed.get(event.tool_use["toolUseId"])
+        if words is not None:
+            event.cancel_tool = words
+
+    def _after(self, event: Any) -> None:
+        failed = self._failed.get()
+        if failed is None or isinstance(event.exception, ToolNotStarted) or event.result["status"] != "error":
+            return
+        words = "\n".join(block["text"] for block in event.result["content"] if "text" in block)
+        failed[event.tool_use["toolUseId"]] = words or "the tool failed"

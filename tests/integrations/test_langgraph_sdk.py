@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 
 from streamtools import Deny, Limits, tool
-from streamtools.dispatch import CallPool, MemoryStore
+from streamtools.dispatch import CallPool
 
 pytest.importorskip("langgraph.prebuilt")
 from langchain_core.messages import AIMessage, ToolMessage
@@ -167,12 +167,6 @@ async def test_options_of_ours_hold_for_the_nodes_tools() -> None:
     checked = RunCalls([tool(add, check=lambda given: given["a"] < 5)])
     (wrong,) = await messages(("add", {"a": 9, "b": 2}), wrapper=checked)
     assert (wrong.status, ran) == ("error", [(1, 2)])
-
-
-async def test_a_store_is_refused_where_the_node_is_made_since_its_calls_have_no_identity() -> None:
-    for make in (lambda: CallsNode([add], store=MemoryStore()), lambda: RunCalls(store=MemoryStore())):
-        with pytest.raises(TypeError, match=r"RunCalls: store= would not keep a call from running twice.*run_id"):
-            make()
 
 
 async def test_what_only_calls_in_one_loop_can_keep_is_kept_by_ainvoke_and_refused_by_invoke() -> None:

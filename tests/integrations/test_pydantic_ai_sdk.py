@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from streamtools import Limits, tool
-from streamtools.dispatch import MemoryStore
 
 pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext
@@ -96,8 +95,3 @@ async def test_options_of_ours_hold_for_the_agents_tools() -> None:
     checked = CallsToolset(FunctionToolset([add]), tools=[tool(add, check=lambda given: given["a"] < 5)])
     (part,) = await returned(checked, ("add", {"a": 9, "b": 2}))
     assert ("was refused by the tool's own check" in part.content, ran) == (True, [(1, 2), (2, 2)])
-
-
-async def test_a_store_is_refused_where_the_toolset_is_made_since_its_calls_have_no_identity() -> None:
-    with pytest.raises(TypeError, match=r"CallsToolset: store= would not keep a call from running twice.*run_id"):
-        CallsToolset(FunctionToolset([add]), store=MemoryStore())

@@ -98,7 +98,7 @@ def test_options_of_ours_hold_for_the_agents_tools() -> None:
 def test_what_an_agent_without_a_loop_cannot_keep_is_refused_where_it_is_made() -> None:
     model = Scripted()
     options: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"store": MemoryStore()}, r"CallsAgent: store= would not keep a call from running twice.*run_id"),
+        ({"store": MemoryStore()}, r"CallsAgent: a store knows no call again.*store=store, identity="),
         ({"with_options": [boundary(add, exclusive=True)]}, r"exclusive= of add cannot hold.*agent_loop"),
         ({"with_options": [boundary(add, conflict_key="a")]}, r"conflict_key= of add cannot hold.*agent_loop"),
         ({"with_options": [boundary(add, max_concurrency=1)]}, r"max_concurrency= of add cannot hold.*CallsNode"),

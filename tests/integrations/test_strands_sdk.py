@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from streamtools import Deny, Limits, tool
-from streamtools.dispatch import MemoryStore
 
 strands = pytest.importorskip("strands")
 from strands.models.model import Model  # noqa: E402
@@ -126,8 +125,3 @@ async def test_strands_own_events_come_while_a_call_runs() -> None:
     seen = [event async for event in agent.stream_async("go")]
     streamed = [event["tool_stream_event"]["data"] for event in seen if "tool_stream_event" in event]
     assert streamed == ["at 0", "at 1", "done"]
-
-
-async def test_a_store_is_refused_where_the_executor_is_made_since_its_calls_have_no_identity() -> None:
-    with pytest.raises(TypeError, match=r"CallsExecutor: store= would not keep a call from running twice.*run_id"):
-        CallsExecutor(store=MemoryStore())

@@ -1,0 +1,333 @@
+"""Calls of a LangGraph tool node that run once: the real graph and its checkpointer, interrupted, retried, crashed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+
+from streamtools import tool
+from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.errors import ToolNotStarted
+
+pytest.importorskip("langgraph.prebuilt")
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool as langchain_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command, RetryPolicy, Send, interrupt
+
+from streamtools.integrations.langgraph import CallsNode
+
+pytestmark = pytest.mark.anyio
+
+THREAD: Any = {"configurable": {"thread_id": "order-7"}}
+GO: Any = {"messages": [("user", "go")]}
+INVOKED = ("invoke", "ainvoke")
+
+effects: Counter[str] = Counter()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # LangGraph knows no other
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> None:
+    effects.clear()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore(tmp_path / "calls.db") as opened:
+        yield opened
+
+
+def pay(to: str) -> str:
+    """Pay somebody."""
+    effects[f"pay {to}"] += 1
+    return f"paid {to}"
+
+
+def confirm(to: str) -> str:
+    """Ask a person, then pay."""
+    answer = interrupt(f"pay {to}?")
+    effects[f"confirm {to}"] += 1
+    return f"{answer}: paid {to}"
+
+
+def charge(to: str) -> str:
+    """Charge, and fail."""
+    effects[f"charge {to}"] += 1
+    raise ValueError("the receipt could not be printed")
+
+
+def closed(to: str) -> str:
+    """Fail before anything has happened."""
+    effects[f"closed {to}"] += 1
+    raise ToolNotStarted("the bank is closed")
+
+
+def route(to: str) -> Any:
+    """Go on, with a message and an artifact of the graph's own."""
+    effects[f"route {to}"] += 1
+    return Command(update={"messages": [ToolMessage(f"went to {to}", tool_call_id="c0", artifact={"n": 1})]})
+
+
+def asked(*names: str) -> list[Any]:
+    return [{"id": f"c{at}", "name": name, "args": {"to": "7"}, "type": "tool_call"} for at, name in enumerate(names)]
+
+
+def graph_of(
+    calls: Callable[[Any], list[Any]] | list[Any],
+    node: CallsNode,
+    saver: Any,
+    *,
+    sends: bool = False,
+    retry: RetryPolicy | None = None,
+    reads_on: bool = False,
+) -> Any:
+    """A model that makes these calls, and the node; as after a restart, nothing of it but its arguments is kept."""
+
+    def model(state: Any) -> Any:
+        return {"messages": [AIMessage("", tool_calls=calls(state) if callable(calls) else calls)]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", model)
+    graph.add_node("tools", node, retry_policy=retry)
+    graph.add_edge(START, "model")
+    if sends:
+        graph.add_conditional_edges(
+            "model", lambda state: [Send("tools", [one]) for one in state["messages"][-1].tool_calls]
+        )
+    elif reads_on:
+        graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+    else:
+        graph.add_edge("model", "tools")
+    graph.add_edge("tools", "model" if reads_on else END)
+    return graph.compile(checkpointer=saver)
+
+
+def node_of(store: Any, **more: Any) -> CallsNode:
+    return CallsNode([langchain_tool(one) for one in (pay, confirm, charge, closed, route)], store=store, **more)
+
+
+async def run(how: str, graph: Any, given: Any, config: Any = None) -> Any:
+    config = THREAD if config is None else config
+    if how == "ainvoke":
+        return await graph.ainvoke(given, config)
+    return await to_thread.run_sync(graph.invoke, given, config)
+
+
+def contents(state: Any) -> list[str]:
+    return [message.content for message in state["messages"] if isinstance(message, ToolMessage)]
+
+
+@pytest.mark.parametrize("sends", [False, True], ids=["node", "sends"])
+@pytest.mark.parametrize("how", INVOKED)
+async def test_of_parallel_calls_of_which_one_interrupts_each_has_run_once_after_the_resume(
+    how: str, sends: bool, tmp_path: Path
+) -> None:
+    saver, path = InMemorySaver(), tmp_path / "calls.db"
+    with SqliteStore(path) as store:
+        state = await run(how, graph_of(asked("pay", "confirm"), node_of(store), saver, sends=sends), GO)
+        assert [one.value for one in state["__interrupt__"]] == ["pay 7?"]
+    with SqliteStore(path) as store:
+        again = graph_of(asked("pay", "confirm"), node_of(store), saver, sends=sends)
+        state = await run(how, again, Command(resume="yes"))
+    assert (contents(state), effects) == (["paid 7", "yes: paid 7"], {"pay 7": 1, "confirm 7": 1})
+
+
+@pytest.mark.parametrize("how", INVOKED)
+async def test_a_retry_of_the_node_reads_the_failure_of_a_call_and_repeats_none(how: str, store: SqliteStore) -> None:
+    retry = RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=Exception)
+    graph = graph_of(asked("charge", "pay"), node_of(store), InMemorySaver(), retry=retry)
+    state = await run(how, graph, GO)
+    assert effects == {"charge 7": 1, "pay 7": 1}
+    assert contents(state) == ["Error: the tool charge raised ValueError", "paid 7"]
+
+
+@pytest.mark.parametrize("how", INVOKED)
+async def test_a_retry_of_the_node_runs_a_call_again_that_has_had_no_effect(how: str, store: SqliteStore) -> None:
+    retry = RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=Exception)
+    graph = graph_of(asked("closed", "pay"), node_of(store), InMemorySaver(), retry=retry)
+    with pytest.raises(ToolNotStarted):
+        await run(how, graph, GO)
+    assert effects == {"closed 7": 3, "pay 7": 1}
+
+
+@pytest.mark.parametrize("how", INVOKED)
+async def test_after_an_error_the_graph_goes_on_and_no_call_runs_again(how: str, tmp_path: Path) -> None:
+    saver, path = InMemorySaver(), tmp_path / "calls.db"
+    with SqliteStore(path) as store, pytest.raises(ValueError, match="receipt"):
+        await run(how, graph_of(asked("charge", "pay"), node_of(store), saver), GO)
+    with SqliteStore(path) as store:
+        state = await run(how, graph_of(asked("charge", "pay"), node_of(store), saver), None)
+    assert (contents(state)[1], effects) == ("paid 7", {"charge 7": 1, "pay 7": 1})
+
+
+async def test_a_replay_of_an_earlier_checkpoint_is_answered_from_the_record(store: SqliteStore) -> None:
+    graph = graph_of(asked("route", "pay"), node_of(store), InMemorySaver())
+    first = await graph.ainvoke(GO, THREAD)
+    before = next(state for state in graph.get_state_history(THREAD) if state.next == ("tools",))
+    again = await graph.ainvoke(None, before.config)
+    assert (contents(again), effects) == (contents(first), {"pay 7": 1, "route 7": 1})
+
+
+async def test_in_a_subgraph_that_interrupts_each_call_has_run_once_after_the_resume(store: SqliteStore) -> None:
+    inner = graph_of(asked("pay", "confirm"), node_of(store), None)
+    graph = StateGraph(MessagesState).add_node("inner", inner).add_edge(START, "inner").add_edge("inner", END)
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    await compiled.ainvoke(GO, THREAD)
+    state = await compiled.ainvoke(Command(resume="yes"), THREAD)
+    assert (contents(state), effects) == (["paid 7", "yes: paid 7"], {"pay 7": 1, "confirm 7": 1})
+
+
+async def test_two_answers_that_reuse_an_id_are_two_calls(store: SqliteStore) -> None:
+    def calls(state: Any) -> list[Any]:
+        return [] if len(state["messages"]) > 4 else asked("pay")
+
+    state = await graph_of(calls, node_of(store), InMemorySaver(), reads_on=True).ainvoke(GO, THREAD)
+    assert (contents(state), effects) == (["paid 7", "paid 7"], {"pay 7": 2})
+
+
+async def test_another_thread_is_another_call(store: SqliteStore) -> None:
+    graph = graph_of(asked("pay"), node_of(store), InMemorySaver())
+    for thread in ("1", "2"):
+        await graph.ainvoke(GO, {"configurable": {"thread_id": thread}})
+    assert effects == {"pay 7": 2}
+
+
+async def test_a_command_and_an_artifact_come_from_the_record_as_they_were(store: SqliteStore) -> None:
+    async def artifact(to: str) -> Any:
+        """Return an artifact."""
+        effects["artifact"] += 1
+        return f"found {to}", {"rows": [1, 2]}
+
+    made = langchain_tool(artifact, response_format="content_and_artifact")
+    saver, messages = InMemorySaver(), []
+    for given in (GO, None):
+        node = CallsNode([made, langchain_tool(confirm), langchain_tool(route)], store=store)
+        graph = graph_of(asked("route", "artifact", "confirm"), node, saver)
+        state = await graph.ainvoke(GO if given else Command(resume="yes"), THREAD)
+        messages = [one for one in state["messages"] if isinstance(one, ToolMessage)]
+    assert [(one.content, one.artifact, one.tool_call_id) for one in messages] == [
+        ("went to 7", {"n": 1}, "c0"),
+        ("found 7", {"rows": [1, 2]}, "c1"),
+        ("yes: paid 7", None, "c2"),
+    ]
+    assert effects == {"route 7": 1, "artifact": 1, "confirm 7": 1}
+
+
+async def test_what_a_person_has_put_on_record_reaches_the_graph(tmp_path: Path) -> None:
+    saver = InMemorySaver()
+    with SqliteStore(tmp_path / "calls.db") as store:
+        graph = graph_of(asked("pay"), node_of(store), saver)
+        graph.update_state(THREAD, {"messages": [AIMessage("", id="m1", tool_calls=asked("pay"))]}, as_node="model")
+        from streamtools.dispatch.results import encode_result
+        from streamtools.dispatch.store import call_fingerprint
+
+        key = "langgraph/order-7/m1:0::c0"
+        await store.claim(key, call_fingerprint("pay", {"to": "7"}))
+        await store.complete(key, encode_result("it was paid"))
+        assert contents(await graph.ainvoke(None, THREAD)) == ["it was paid"]
+    assert effects == {}
+
+
+@pytest.mark.parametrize("how", INVOKED)
+async def test_a_store_that_would_know_no_call_again_is_refused_before_anything_runs(how: str) -> None:
+    cases = (
+        (None, THREAD, "without a checkpointer"),
+        (None, {}, "without a thread_id"),
+    )
+    for saver, config, words in cases:
+        graph = graph_of(asked("pay"), node_of(MemoryStore()), saver)
+        with pytest.raises(TypeError, match=rf"RunCalls: a store knows no call again {words}; write .*identity="):
+            await run(how, graph, GO, config)
+    assert effects == {}
+    for wrong in ("", 7):
+        with pytest.raises(TypeError, match="RunCalls: identity is a text"):
+            node_of(MemoryStore(), identity=wrong)
+
+
+@pytest.mark.parametrize("how", INVOKED)
+async def test_identity_stands_for_the_thread_where_there_is_no_checkpointer(how: str) -> None:
+    store = MemoryStore()
+    for identity in ("order-7", lambda request: f"order-{request.state['messages'][0].content}"):
+        effects.clear()
+        for _ in range(2):
+            node = node_of(store, identity=identity)
+            state = await run(how, graph_of(asked("pay"), node, None), GO, {})
+            assert contents(state) == ["paid 7"]
+        assert effects == {"pay 7": 1}
+
+
+async def test_options_of_ours_hold_beside_a_store(store: SqliteStore) -> None:
+    node = node_of(store, with_options=[tool(pay, effect="pure")])
+    retry = RetryPolicy(max_attempts=2, initial_interval=0.001, retry_on=Exception)
+    await graph_of(asked("charge", "pay"), node, InMemorySaver(), retry=retry).ainvoke(GO, THREAD)
+    assert effects == {"charge 7": 1, "pay 7": 2}
+
+
+PROGRAM = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from streamtools.dispatch import SqliteStore
+from streamtools.integrations.langgraph import CallsNode
+
+folder, first = Path(sys.argv[1]), sys.argv[2] == "first"
+
+@tool
+def pay(to: str) -> str:
+    "Pay."
+    with open(folder / "effects", "a") as file:
+        file.write(to + " ")
+    return "paid " + to
+
+@tool
+def die(to: str) -> str:
+    "Pay, and end the process, once the other call is on record."
+    with open(folder / "effects", "a") as file:
+        file.write("die ")
+    if first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "lived"
+
+calls = [{"id": name, "name": name, "args": {"to": "7"}} for name in ("pay", "die")]
+with SqliteStore(folder / "calls.db") as store, SqliteSaver.from_conn_string(str(folder / "graph.db")) as saver:
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [AIMessage("", tool_calls=calls)]})
+    graph.add_node("tools", CallsNode([pay, die], store=store))
+    graph.add_edge(START, "model").add_edge("model", "tools").add_edge("tools", END)
+    thread = {"configurable": {"thread_id": "1"}, "max_concurrency": 1}
+    given = {"messages": [("user", "go")]} if first else None
+    state = graph.compile(checkpointer=saver).invoke(given, thread, durability="sync")
+    print([message.content for message in state["messages"] if isinstance(message, ToolMessage)])
+"""
+
+
+def test_after_a_kill_in_the_middle_the_next_process_repeats_no_call(tmp_path: Path) -> None:
+    pytest.importorskip("langgraph.checkpoint.sqlite")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ran = [
+        subprocess.run(
+            [sys.executable, str(tmp_path / "program.py"), str(tmp_path), which], capture_output=True, text=True
+        )
+        for which in ("first", "second")
+    ]
+    assert (ran[0].returncode, ran[1].returncode) == (-signal.SIGKILL, 0), ran[1].stderr
+    assert (tmp_path / "effects").read_text() == "7 die "
+    assert "'paid 7'" in ran[1].stdout
+    assert "how that ended is not known" in ran[1].stdout
