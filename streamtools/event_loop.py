@@ -28,6 +28,7 @@ __all__ = [
     "cleaning_up",
     "from_any_thread",
     "is_asyncio",
+    "is_called_soon",
     "is_cancellation",
     "is_cancelled",
     "is_in_generator",
@@ -137,13 +138,19 @@ def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
 
 def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
     """Calls back in an event loop, without waiting."""
+    is_called_soon(token, callback)
+
+
+def is_called_soon(token: EventLoopToken, callback: Callable[[], None]) -> bool:
+    """Calls back in an event loop, without waiting; returns False if the loop has ended."""
     # Waiting could last for ever: garbage may be collected in any thread, and a loop may be about to end.
     loop: Any = token.native_token
     schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
     try:
         schedule(callback)
     except RuntimeError:  # it has ended
-        return
+        return False
+    return True
 
 
 def ring(event: anyio.Event) -> None:

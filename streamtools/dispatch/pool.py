@@ -33,17 +33,19 @@ number; and a job that is not released holds up its own key and nothing else.
 from __future__ import annotations
 
 import heapq
+import threading
 from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from anyio import CapacityLimiter
-from anyio.lowlevel import current_token
+from anyio.lowlevel import EventLoopToken, current_token
 
-from ..errors import LocalProtocolError
+from ..event_loop import is_called_soon, is_in_loop, is_running
 from ..limits import Limits
 from ..parts import WaitReason
 
@@ -57,13 +59,18 @@ class CallPool:
         async with pipeline(stream, tools=tools, pool=shared) as events: ...
 
     ``max_concurrency`` and ``max_threads``, each tool's ``max_concurrency``, ``conflict_key`` and ``exclusive`` then
-    hold across all of them; tools are told apart by their names. The pipelines take turns, however many calls each has.
-    A tool that runs a pipeline itself, and waits for it, must not share the pool that it was started by: it would hold
-    a place while it waits for another.
+    hold across all of them, in whatever event loops and threads they run; only ``max_threads`` counts in each loop.
+    Tools are told apart by their names. The pipelines take turns, however many calls each has. A tool that runs a
+    pipeline itself, and waits for it, must not share the pool that it was started by: it would hold a place while it
+    waits for another.
 
     Args:
         limits: of these, ``max_concurrency`` and ``max_threads`` count here; all else is each pipeline's own.
     """
+
+    # Theory of operation. A pool that is shared notes the event loop of each call. Its scheduler decides under a lock,
+    # by an act of whichever loop; a call of another loop than that is started by a callback there, and by then may be
+    # over: so its start is taken out of `_starts` where the call's own loop runs, by the start or by the end.
 
     def __init__(self, limits: Limits = Limits()) -> None:
         if not isinstance(limits, Limits):
@@ -71,8 +78,12 @@ class CallPool:
         self.limits = limits
         self._scheduler = Scheduler(limits.max_concurrency)
         self._starts: dict[Job, Callable[[], None]] = {}
-        self._threads: CapacityLimiter | None = None  # made in the event loop, when first needed
-        self._loop: object = None
+        self._threads: CapacityLimiter | None = None  # of a pool that is not shared, made when first needed
+        # Of one that is:
+        self._lock = threading.RLock()  # a signal's or the garbage collector's code may come back in
+        self._loops: dict[int, EventLoopToken] = {}  # by thread
+        self._homes: dict[Job, EventLoopToken] = {}
+        self._limiters: dict[EventLoopToken, CapacityLimiter] = {}
 
     @property
     def running(self) -> int:
@@ -86,43 +97,75 @@ class CallPool:
 
     @property
     def threads(self) -> CapacityLimiter:
-        """The places of sync tools."""
+        """The places of sync tools in this event loop."""
+        if (loop := self._loops.get(threading.get_ident())) is not None:
+            return self._limiters[loop]
         if self._threads is None:
             self._threads = CapacityLimiter(self.limits.max_threads)
         return self._threads
 
     def join(self) -> None:
-        """Takes calls of this event loop from now on; a pipeline calls this before its first call.
-
-        Raises:
-            LocalProtocolError: calls of another event loop are here.
-        """
-        loop = current_token()
-        if loop != self._loop:
-            if self._scheduler.alive:
-                raise LocalProtocolError("a CallPool is shared within one event loop; make one for each")
-            self._loop, self._threads = loop, None
+        """Takes calls of this event loop from now on; each pipeline that shares the pool calls this before its first
+        call."""
+        loop, thread = current_token(), threading.get_ident()
+        if self._loops.get(thread) == loop:
+            return
+        with self._lock:
+            self._leave_ended_loops()
+            self._loops[thread] = loop
+            self._limiters.setdefault(loop, CapacityLimiter(self.limits.max_threads))
 
     def add(self, job: Job, start: Callable[[], None]) -> None:
-        """Gives a call its place in the order. `start` is called when the call may run, perhaps by an act of another
-        pipeline; it must not wait, call the pool, or raise."""
-        self._scheduler.add(job)
+        """Gives a call its place in the order. `start` is called in this event loop when the call may run, perhaps by
+        an act of another pipeline; it must not wait, call the pool, or raise."""
         self._starts[job] = start
+        if not self._loops:
+            self._scheduler.add(job)
+            return
+        with self._lock:
+            self._homes[job] = self._loops[threading.get_ident()]
+            self._scheduler.add(job)
 
     def release(self, job: Job) -> None:
         """Lets a call run when its turn comes."""
-        for released in self._scheduler.release(job):
-            self._starts.pop(released)()
+        self._start(self._decided(self._scheduler.release, job))
 
     def holds_up(self, job: Job) -> WaitReason:
         """Returns what a call that was released waits for."""
-        return self._scheduler.holds_up(job)
+        with self._lock:
+            return self._scheduler.holds_up(job)
 
     def finish(self, job: Job) -> None:
         """Takes a call out of the order, since it is over or will never run, and starts those that may run now."""
         self._starts.pop(job, None)
-        for released in self._scheduler.finish(job):
-            self._starts.pop(released)()
+        self._homes.pop(job, None)
+        self._start(self._decided(self._scheduler.finish, job))
+
+    def _decided(self, decide: Callable[[Job], list[Job]], job: Job) -> list[Job]:
+        if not self._loops:
+            return decide(job)
+        with self._lock:
+            return decide(job)
+
+    def _start(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            home = self._homes.get(job)
+            if home is None or is_in_loop(home):
+                self._begin(job)
+            elif not is_called_soon(home, partial(self._begin, job)):
+                self.finish(job)
+
+    def _begin(self, job: Job) -> None:
+        start = self._starts.pop(job, None)
+        if start is not None:  # else the call was given up meanwhile
+            start()
+
+    def _leave_ended_loops(self) -> None:
+        """Gives up the places of calls whose event loop has ended without leaving their blocks."""
+        for thread in [thread for thread, loop in self._loops.items() if not is_running(loop)]:
+            self._limiters.pop(self._loops.pop(thread), None)
+        for job in [job for job, loop in self._homes.items() if not is_running(loop)]:
+            self.finish(job)
 
 
 # -- the decision which jobs may run -----------------------------------------------------------------------------------

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import threading
+import warnings
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -11,9 +16,9 @@ import pytest
 from pydantic import BaseModel
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Limits, Observation, Tool, ToolCallValidated, Turn, pipeline, tool
+from streamtools import Limits, Observation, Tool, ToolCallValidated, Turn, pipeline, run_calls, tool
 from streamtools.dispatch import CallPool
-from streamtools.errors import LocalProtocolError, ToolDefinitionError
+from streamtools.errors import ToolDefinitionError
 from streamtools.events import ToolStarted
 
 pytestmark = pytest.mark.anyio
@@ -266,34 +271,127 @@ async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_t
     assert (shared.running, shared.waiting) == (0, 0)
 
 
-def test_a_dispatcher_is_used_in_one_event_loop_at_a_time() -> None:
-    shared, mistakes = CallPool(), []
+LOOPS = (("asyncio", "asyncio"), ("asyncio", "trio"), ("trio", "asyncio"))
+BOUNDS: tuple[tuple[dict[str, Any], Limits], ...] = (
+    ({"exclusive": True}, Limits()),
+    ({"conflict_key": lambda arguments: "disk"}, Limits()),
+    ({"max_concurrency": 1}, Limits()),
+    ({}, Limits(max_concurrency=1)),
+)
+
+
+def test_limits_and_conflicts_of_a_shared_pool_hold_across_event_loops_in_threads() -> None:
+    """The calls of each loop wait for those of the other, until all have run."""
+    broken: list[Any] = []
+    for backends in LOOPS:
+        for options, limits in BOUNDS:
+            most, ran = at_once_in_loops(backends, options, limits)
+            if (most, ran) != (1, {"ok": 20}):
+                broken.append((backends, options, limits.max_concurrency, most, ran))
+    assert broken == []
+
+
+def at_once_in_loops(backends: tuple[str, ...], options: dict[str, Any], limits: Limits) -> tuple[int, Counter[str]]:
+    """Runs calls in an event loop for each of `backends`, in threads; returns how many ran at once, and outcomes."""
+    shared, lock, inside, most = CallPool(limits), threading.Lock(), 0, 0
+    ended: Counter[str] = Counter()
+
+    def enter(by: int) -> None:
+        nonlocal inside, most
+        with lock:
+            inside += by
+            most = max(most, inside)
+
+    @tool(effect="idempotent", **options)
+    async def write(n: int) -> int:
+        """Write."""
+        enter(1)
+        await anyio.sleep(0.0005)
+        enter(-1)
+        return n
+
+    async def use() -> None:
+        turn = await run_calls([(f"c{n}", "write", {"n": n}) for n in range(10)], [write], pool=shared)
+        ended.update(seen.outcome for seen in turn.observations)
+
+    threads = [threading.Thread(target=anyio.run, args=(use,), kwargs={"backend": one}) for one in backends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (shared.running, shared.waiting) == (0, 0)
+    return most, ended
+
+
+def test_a_call_that_is_given_up_while_another_loop_starts_it_keeps_no_place() -> None:
+    shared, entered, left = CallPool(Limits(max_concurrency=1)), threading.Event(), threading.Event()
 
     @tool(effect="pure")
-    async def stay() -> str:
-        """Try the same dispatcher in another loop, in another thread."""
-
-        def elsewhere() -> None:
-            try:
-                anyio.run(use, "brief")
-            except LocalProtocolError as error:
-                mistakes.append(str(error))
-
-        await anyio.to_thread.run_sync(elsewhere)
-        return "done"
+    async def hold() -> str:
+        """Hold the place until the other loop has given its call up."""
+        entered.set()
+        await anyio.to_thread.run_sync(left.wait)
+        return "held"
 
     @tool(effect="pure")
     async def brief() -> str:
         """Be brief."""
         return "done"
 
-    async def use(name: str) -> None:
-        async with pipeline(stream(chat(calls=[("a", name, "{}")])), tools=[stay, brief], pool=shared) as events:
-            _ = [event async for event in events]
+    async def other() -> Observation:
+        async with run_calls([("b", "brief", {})], [hold, brief], pool=shared) as events:
+            while shared.waiting != 1:
+                await anyio.lowlevel.checkpoint()
+            left.set()
+            while shared.running or shared.waiting != 0:  # the place may have come here, and not have been taken
+                events.cancel("b")
+                await anyio.lowlevel.checkpoint()
+        return events.turn.observations[0]
 
-    anyio.run(use, "stay")
-    assert mistakes == ["a CallPool is shared within one event loop; make one for each"]
-    anyio.run(use, "brief", backend="trio")  # it is empty: another loop may have it
+    async def first() -> None:
+        await run_calls([("a", "hold", {})], [hold, brief], pool=shared)
+
+    thread = threading.Thread(target=anyio.run, args=(first,))
+    thread.start()
+    entered.wait()
+    seen = anyio.run(other)
+    thread.join()
+    assert (seen.outcome in ("cancelled", "ok"), shared.running, shared.waiting) == (True, 0, 0)
+
+
+def test_calls_of_an_event_loop_that_was_cut_off_give_their_places_to_the_next() -> None:
+    shared = CallPool(Limits(max_concurrency=1))
+    left: list[Any] = []
+
+    @tool(effect="pure")
+    async def stay() -> None:
+        """Stay."""
+        await anyio.sleep_forever()
+
+    @tool(effect="pure")
+    async def brief() -> str:
+        """Be brief."""
+        return "done"
+
+    async def cut() -> None:
+        left.append(run_calls([("a", "stay", {})], [stay], pool=shared))
+        await left[0].__aenter__()
+        while not shared.running:
+            await anyio.lowlevel.checkpoint()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(cut())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loop.close()
+        gc.collect()
+
+        async def use() -> str:
+            return (await run_calls([("b", "brief", {})], [brief], pool=shared)).observations[0].outcome
+
+        assert anyio.run(use) == "ok"
+        left.clear()
+        gc.collect()
 
 
 @pytest.mark.parametrize("given", [3, Limits()], ids=["a number", "limits"])
