@@ -28,7 +28,7 @@ __all__ = [
     "cleaning_up",
     "from_any_thread",
     "is_asyncio",
-    "is_called_soon",
+    "is_called_in_a_task",
     "is_cancellation",
     "is_cancelled",
     "is_in_generator",
@@ -138,11 +138,29 @@ def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
 
 def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
     """Calls back in an event loop, without waiting."""
-    is_called_soon(token, callback)
+    _is_called_soon(token, callback)
 
 
-def is_called_soon(token: EventLoopToken, callback: Callable[[], None]) -> bool:
-    """Calls back in an event loop, without waiting; returns False if the loop has ended."""
+def is_called_in_a_task(token: EventLoopToken, callback: Callable[[], None]) -> bool:
+    """Calls back in a task of an event loop, without waiting; returns False if the loop has ended."""
+    # anyio finds asyncio's loop by its task, and a callback has none. trio's callbacks run in one.
+    loop: Any = token.native_token
+    if not hasattr(loop, "create_task"):
+        return _is_called_soon(token, callback)
+
+    def start() -> None:
+        task = loop.create_task(_called(callback))
+        _spawned.add(task)
+        task.add_done_callback(_spawned.discard)
+
+    return _is_called_soon(token, start)
+
+
+async def _called(callback: Callable[[], None]) -> None:
+    callback()
+
+
+def _is_called_soon(token: EventLoopToken, callback: Callable[[], None]) -> bool:
     # Waiting could last for ever: garbage may be collected in any thread, and a loop may be about to end.
     loop: Any = token.native_token
     schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name

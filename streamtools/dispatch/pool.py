@@ -45,7 +45,7 @@ from typing import Literal, TypeAlias
 from anyio import CapacityLimiter
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..event_loop import is_called_soon, is_in_loop, is_running
+from ..event_loop import is_called_in_a_task, is_in_loop, is_running
 from ..limits import Limits
 from ..parts import WaitReason
 
@@ -69,7 +69,7 @@ class CallPool:
     """
 
     # Theory of operation. A pool that is shared notes the event loop of each call. Its scheduler decides under a lock,
-    # by an act of whichever loop; a call of another loop than that is started by a callback there, and by then may be
+    # by an act of whichever loop; a call of another loop than that is started by a task there, and by then may be
     # over: so its start is taken out of `_starts` where the call's own loop runs, by the start or by the end.
 
     def __init__(self, limits: Limits = Limits()) -> None:
@@ -152,7 +152,7 @@ class CallPool:
             home = self._homes.get(job)
             if home is None or is_in_loop(home):
                 self._begin(job)
-            elif not is_called_soon(home, partial(self._begin, job)):
+            elif not is_called_in_a_task(home, partial(self._begin, job)):
                 self.finish(job)
 
     def _begin(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""Names the answers that a framework's calls stand in, for a store; refuses the options that an adapter cannot keep."""
+"""Names the answers of a model that a framework's calls stand in, for a store."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ..limits import Limits
-from ..pipelines.entry import StepKeywords
-from ..tools import Toolset
-
-__all__ = ["Identity", "answer_name", "broken_alone", "check_identity", "given_name"]
+__all__ = ["Identity", "answer_name", "check_identity", "given_name"]
 
 Identity: TypeAlias = str | Callable[[Any], str]
 """Names the run or conversation that calls belong to, the same after a crash: a text, or a function of what the
@@ -53,18 +49,3 @@ def answer_name(*parts: object) -> str:
     """Returns one text for these parts and for no others; a hash where they are long."""
     name = "/".join(str(part).replace("%", "%25").replace("/", "%2F") for part in parts)
     return name if len(name) <= _MOST_CHARS else hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
-
-
-def broken_alone(tools: Toolset, options: StepKeywords) -> str | None:
-    """Returns the option that cannot hold where each call is a run of its own, in words; None if there is none."""
-    # Order and limits are about the other calls, which a run of one call does not see.
-    for tool in tools.values():
-        if tool is not None:
-            for name in ("exclusive", "conflict_key", "max_concurrency"):
-                if getattr(tool, name) not in (None, False):
-                    return f"{name}= of {tool.name}"
-    if options.get("pool") is not None:
-        return "pool="
-    if options.get("limits", Limits()).max_concurrency != Limits().max_concurrency:
-        return "Limits(max_concurrency=...)"
-    return None

@@ -27,14 +27,13 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
-from ..dispatch import CallPool
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
-from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
-from .promises import Identity, answer_name, broken_alone, check_identity, given_name
+from .hosting import CallHost, MakeObservers, Place
+from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsNode", "RunCalls"]
 
@@ -54,11 +53,12 @@ class RunCalls:
             crash. The graph needs a checkpointer and a thread, or `identity`.
         identity: stands for the thread: a text, or a function of LangGraph's `ToolCallRequest`. The place of the
             model's message in the state then stands for the message's id.
-        options: as for `run_calls`. Calls share a pool, unless they are run by `sync`: each is a run of its own then,
-            so `sync` refuses calls if an option of the tools or the pipeline is about calls at the same time.
+        observers: makes the observers of each call's run; by default spans are drawn if OpenTelemetry is configured.
+        options: as for `run_calls`, but for ``on_tool_error="cancel"``. All calls share a pool.
 
     Raises:
-        TypeError: `identity` is of another type. Each call raises one if there is a store that would not know it again.
+        TypeError: `identity` is of another type, or an option cannot hold. Each call raises one if there is a store
+            that would not know it again.
     """
 
     def __init__(
@@ -67,19 +67,20 @@ class RunCalls:
         *,
         store: IdempotencyStore | None = None,
         identity: Identity | None = None,
+        observers: MakeObservers | None = None,
         **options: Unpack[StepKeywords],
     ) -> None:
         check_identity("RunCalls", identity)
         self._known = Toolset(with_options)
-        self._store = store
         self._identity = identity
-        self._options = options
-        self._pool = CallPool()
+        self._host = CallHost("RunCalls", store=store, observers=observers, options=options)
 
     async def __call__(self, request: Any, execute: Any) -> Any:
         """Runs one call; returns LangGraph's message or command for it, or raises the exception that LangGraph lets
         through. Of a call that was not run, denied say, it returns a message with the reason."""
-        one, name = _Call(request, is_kept=self._store is not None), self._answer(request)
+        one = _Call(request, is_kept=self._host.store is not None)
+        found = _message_of(request)
+        identity = self._answer(request, *found)
 
         # LangGraph's own way of running one call is the body of the tool here, so that injected state, stores,
         # commands, its words for an error, and exceptions and interrupts that leave the node stay.
@@ -90,24 +91,16 @@ class RunCalls:
                 done = one.left_by(error)
             return one.judged(done)
 
-        options: StepKeywords = {"pool": self._pool, **self._options}
-        turn = await run_calls([one.call], [self._made(one, run)], store=self._store, identity=name, **options)
-        return one.answer(turn.observations[0])
+        # The tasks of a node begin in the order of the calls.
+        place = Place(_task_of(request))
+        return one.answer(await self._host.run(one.call, self._made(one, run), identity=identity, place=place))
 
     def sync(self, request: Any, execute: Any) -> Any:
-        """Runs one call in a program without an event loop; see `__call__`.
-
-        Raises:
-            TypeError: an option cannot hold here, since each call is a run of its own; nothing has run.
-        """
-        # LangGraph runs the calls of a node in threads, each by this method: they have no pool in common. A graph may
-        # be invoked either way, so that this is known only now.
-        if (option := broken_alone(self._known, self._options)) is not None:
-            raise TypeError(
-                f"RunCalls: {option} cannot hold under invoke and stream, where each call is a run of its own; "
-                "await graph.ainvoke(...) or iterate graph.astream(...), where calls share a pool"
-            )
-        one, name = _Call(request, is_kept=self._store is not None), self._answer(request)
+        """Runs one call in a program without an event loop, where LangGraph runs those of a node in threads; see
+        `__call__`."""
+        one = _Call(request, is_kept=self._host.store is not None)
+        found = _message_of(request)
+        identity = self._answer(request, *found)
 
         def run(arguments: dict[str, Any]) -> Any:
             try:
@@ -116,9 +109,9 @@ class RunCalls:
                 done = one.left_by(error)
             return one.judged(done)
 
-        made = self._made(one, run)
-        turn = run_calls([one.call], [made], store=self._store, identity=name, **self._options).sync().finish()
-        return one.answer(turn.observations[0])
+        number = _number_of(request, found[0])
+        place = None if number is None else Place(_task_of(request), number)
+        return one.answer(self._host.run_sync(one.call, self._made(one, run), identity=identity, place=place))
 
     def _made(self, one: _Call, run: Any) -> Tool[..., Any]:
         name = one.call["name"]
@@ -127,15 +120,14 @@ class RunCalls:
             return known.running(run)
         return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
 
-    def _answer(self, request: Any) -> str | None:
+    def _answer(self, request: Any, message: AIMessage | None, place: int | None) -> str | None:
         """Returns a name for the model's answer that a call stands in; None if there is no store to know it by.
 
         Raises:
             TypeError: the answer would have another name when the graph goes on; nothing has run.
         """
-        if self._store is None:
+        if self._host.store is None:
             return None
-        message, place = _message_of(request)
         if self._identity is not None:
             return answer_name(given_name("RunCalls", self._identity, request), place)
         config = request.runtime.config["configurable"]
@@ -156,7 +148,7 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
     Args:
         tools: as for `ToolNode`.
         with_options: see `RunCalls`.
-        store, identity, options: see `RunCalls`; the options as a dict: ``{"approve": ask, "limits": Limits(...)}``.
+        store, identity, observers, options: see `RunCalls`; the options as a dict: ``{"approve": ask}``.
         more: as for `ToolNode`.
     """
 
@@ -167,10 +159,11 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
         with_options: AnyTools = (),
         store: IdempotencyStore | None = None,
         identity: Identity | None = None,
+        observers: MakeObservers | None = None,
         options: StepKeywords | None = None,
         **more: Any,
     ) -> None:
-        calls = RunCalls(with_options, store=store, identity=identity, **(options or {}))
+        calls = RunCalls(with_options, store=store, identity=identity, observers=observers, **(options or {}))
         super().__init__(tools, awrap_tool_call=calls, wrap_tool_call=calls.sync, **more)
 
 
@@ -261,6 +254,23 @@ def _message_of(request: Any) -> tuple[AIMessage | None, int | None]:
             if isinstance(message, AIMessage) and any(_is_same(call, one) for one in message.tool_calls):
                 return message, place
     return None, None
+
+
+def _number_of(request: Any, message: AIMessage | None) -> int | None:
+    """Returns the number of a call in its message; None if that is not known."""
+    calls = [] if message is None else message.tool_calls
+    return next((number for number, one in enumerate(calls) if _is_same(request.tool_call, one)), None)
+
+
+def _task_of(request: Any) -> tuple[Any, ...]:
+    """Returns what the calls of one message have in common while they run: the task, or, where each call was sent to
+    a task of its own, what has sent them."""
+    config = request.runtime.config
+    known, given = config.get("configurable", {}), config.get("metadata", {})
+    namespace = str(known.get("checkpoint_ns", ""))
+    if given.get("langgraph_path", ())[:1] == ("__pregel_push",):
+        namespace = namespace.rpartition(":")[0]
+    return (known.get("thread_id"), given.get("langgraph_step"), namespace)
 
 
 def _lists(state: Any) -> Iterable[list[Any]]:

@@ -23,14 +23,13 @@ from pydantic_ai.messages import ModelResponse, ToolReturn
 from pydantic_ai.toolsets import WrapperToolset
 
 from .. import errors
-from ..dispatch import CallPool
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
-from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
-from .promises import Identity, answer_name, check_identity, given_name
+from .hosting import CallHost, MakeObservers, Place
+from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsToolset"]
 
@@ -50,13 +49,18 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
     identity: Identity | None = None
     """Names the conversation, if the history is kept without pydantic-ai's own ids: a text, or a function of the
     `RunContext`. The place of the response in the history then stands for the response."""
+    observers: MakeObservers | None = None
+    """Makes the observers of each call's run; by default spans are drawn if OpenTelemetry is configured."""
     options: StepKeywords = field(default_factory=StepKeywords)
-    """As for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``."""
-    pool: CallPool = field(default_factory=CallPool, repr=False)
+    """As for `run_calls`, but for ``on_tool_error="cancel"``: ``{"approve": ask, "limits": Limits(...)}``."""
+    host: CallHost | None = field(default=None, repr=False)
+    """Runs the calls; copies that pydantic-ai makes of the toolset share it."""
 
     def __post_init__(self) -> None:
         check_identity("CallsToolset", self.identity)
         self.tools = Toolset(self.tools)
+        if self.host is None:
+            self.host = CallHost("CallsToolset", store=self.store, observers=self.observers, options=self.options)
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Runs one call; returns the tool's value, or raises its exception. Of a call that was not run, denied say, it
@@ -80,10 +84,11 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
             made = Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
         else:
             made = known.running(run)
-        options: StepKeywords = {"pool": self.pool, **self.options}
-        calls = [(ctx.tool_call_id, name, tool_args)]
-        turn = await run_calls(calls, [made], store=self.store, identity=answer, **options)
-        return one.answer(turn.observations[0])
+        assert self.host is not None, "made with the toolset"
+        # The tasks of a step begin in the order of the calls.
+        place = Place((ctx.run_id, ctx.run_step))
+        call = (ctx.tool_call_id, name, tool_args)
+        return one.answer(await self.host.run(call, made, identity=answer, place=place))
 
     def _answer(self, ctx: Any) -> str | None:
         """Returns a name for the response that a call stands in; None if there is no store to know it by.

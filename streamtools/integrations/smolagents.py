@@ -4,8 +4,8 @@
 
     agent = CallsAgent(tools=[look_up, pay], model=model)
 
-Each call is a run of its own, and its body runs in a thread of ours, with the caller's context variables and without
-its thread-local state.
+The body of each call runs in a thread of ours, with the caller's context variables and without its thread-local state.
+The agent may run anywhere, also inside an event loop, which it holds up until it has an answer.
 
 smolagents keeps no run, so that a store needs a name for it: ``CallsAgent(..., store=store, identity="order-7")``. A
 call is then known by that name, the number of its step and its own id.
@@ -24,9 +24,9 @@ from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
-from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
-from .promises import Identity, answer_name, broken_alone, check_identity, given_name
+from .hosting import CallHost, MakeObservers, Place
+from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsAgent"]
 
@@ -41,12 +41,13 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
             run again. It needs `identity`.
         identity: names the run, the same after a crash: a text, which stands for the first run of the agent, or a
             function of the agent.
-        options: as for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``.
+        observers: makes the observers of each call's run; by default spans are drawn if OpenTelemetry is configured.
+        options: as for `run_calls`, but for ``on_tool_error="cancel"``: ``{"approve": ask}``. All calls of the agent
+            share a pool.
         more: as for `ToolCallingAgent`.
 
     Raises:
-        TypeError: a store was given without an identity, or an option that cannot hold where each call is a run of its
-            own: ``exclusive``, ``conflict_key``, ``max_concurrency``, a pool.
+        TypeError: a store was given without an identity, or an option that cannot hold.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         with_options: AnyTools = (),
         store: IdempotencyStore | None = None,
         identity: Identity | None = None,
+        observers: MakeObservers | None = None,
         options: StepKeywords | None = None,
         **more: Any,
     ) -> None:
@@ -64,18 +66,11 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
                 "CallsAgent: a store knows no call again without a name for the run, since smolagents has none; write "
                 'CallsAgent(..., store=store, identity="order-7"), or identity=lambda agent: ...'
             )
-        self._store = store
+        self._host = CallHost("CallsAgent", store=store, observers=observers, options=options or {})
         self._identity = identity
         self._runs = 0
         self._answer = _Answer((), None)
         self._known = Toolset(with_options)
-        self._options: StepKeywords = options or {}
-        # smolagents runs the calls of an answer in threads of its own, each by `execute_tool_call`.
-        if (option := broken_alone(self._known, self._options)) is not None:
-            raise TypeError(
-                f"CallsAgent: {option} cannot hold, since smolagents runs each call by itself in a thread; an "
-                "asynchronous loop holds it: agent_loop(...), or CallsNode, CallsToolset, CallsExecutor"
-            )
         super().__init__(*args, **more)
 
     def run(self, *args: Any, **more: Any) -> Any:
@@ -107,11 +102,12 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
                     raise type(error.__cause__)(str(error)) from None
                 raise ToolError(str(error)) from None
 
-        given = arguments if isinstance(arguments, Mapping) else {}
-        call = (self._answer.take(tool_name, arguments), tool_name, given)
-        options: dict[str, Any] = {"store": self._store, "identity": self._answer.name, **self._options}
-        turn = run_calls([call], [self._made(tool_name, run)], **options).sync().finish()
-        return self._end(turn.observations[0], raised)
+        answer = self._answer
+        call_id, number = answer.take(tool_name, arguments)
+        call = (call_id, tool_name, arguments if isinstance(arguments, Mapping) else {})
+        place = None if number is None else Place(answer, number)
+        seen = self._host.run_sync(call, self._made(tool_name, run), identity=answer.name, place=place)
+        return self._end(seen, raised)
 
     def _made(self, tool_name: str, run: Any) -> Tool[..., Any]:
         known = self._known.get(tool_name)
@@ -129,7 +125,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
             raise raised
         if isinstance(seen.error, CallStillRunning):
             raise seen.error  # as a text it would stand for the end of the run that goes on
-        if seen.recorded and seen.outcome == "failed":
+        if (seen.recorded and seen.outcome == "failed") or seen.outcome in ("timed_out", "unknown"):
             raise AgentToolExecutionError(str(seen.error), self.logger)
         if seen.recorded and seen.outcome == "ok":
             return seen.value
@@ -137,7 +133,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
 
     def _name_of(self, memory_step: Any) -> str | None:
         """Returns a name for the model's answer that calls stand in; None if there is no store to know it by."""
-        if self._store is None or self._identity is None:
+        if self._host.store is None or self._identity is None:
             return None
         name = given_name("CallsAgent", self._identity, self)
         # A text names all runs of this agent, so that they are counted; a function may name each by itself.
@@ -156,13 +152,13 @@ class _Answer:
     def __init__(self, calls: Any, name: str | None) -> None:
         self.name = name
         self._lock = threading.Lock()
-        self._left = [(call.id, call.function.name, call.function.arguments or {}) for call in calls]
+        self._left = list(enumerate(calls))
 
-    def take(self, tool_name: str, arguments: Any) -> str | None:
-        """Returns the id of a call, each id once; None if the answer has no such call."""
+    def take(self, tool_name: str, arguments: Any) -> tuple[str | None, int | None]:
+        """Returns the id and the number of a call, each call once; None if the answer has no such call."""
         with self._lock:
-            for at, (call_id, name, given) in enumerate(self._left):
-                if name == tool_name and given == arguments:
+            for at, (number, call) in enumerate(self._left):
+                if call.function.name == tool_name and (call.function.arguments or {}) == arguments:
                     del self._left[at]
-                    return str(call_id)
-        return None
+                    return str(call.id), number
+        return None, None

@@ -25,14 +25,17 @@ from strands.types._events import ToolInterruptEvent, ToolResultEvent
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from ..content import FinalResult
+from ..dispatch import CallPool
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolDefinitionError, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation, ToolProgress
+from ..limits import Limits
 from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
 from ..pipelines.trajectory import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
-from .promises import Identity, answer_name, check_identity, given_name
+from .hosting import MakeObservers
+from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]
 
@@ -50,7 +53,10 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
             asks for another try. The agent needs a session manager, or `identity`.
         identity: stands for the session: a text, or a function of the agent.
         trajectory: the run that the answers are steps of, one after the other.
-        options: as for `run_calls`. An approver decides before Strands' own hooks are asked.
+        observers: makes the observers of each answer's run; by default spans are drawn if OpenTelemetry is configured,
+            and the trajectory has its own.
+        options: as for `run_calls`. All calls of the executor share a pool. An approver decides before Strands' own
+            hooks are asked.
 
     Raises:
         TypeError: `identity` is of another type. An agent whose calls a store would not know again raises one, too.
@@ -63,6 +69,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         store: IdempotencyStore | None = None,
         identity: Identity | None = None,
         trajectory: Trajectory | None = None,
+        observers: MakeObservers | None = None,
         **options: Unpack[StepKeywords],
     ) -> None:
         check_identity("CallsExecutor", identity)
@@ -70,7 +77,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         self._store = store
         self._identity = identity
         self._trajectory = trajectory
-        self._options = options
+        self._observers = observers
+        self._options: StepKeywords = {"pool": CallPool(options.get("limits", Limits())), **options}
         self._retries = _Retries()
 
     async def _execute(
@@ -104,6 +112,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
             store=self._store,
             identity=answer,
             trajectory=self._trajectory,
+            observers=None if self._observers is None else self._observers(),
             **self._options,
         ) as running:
             async for event in running:

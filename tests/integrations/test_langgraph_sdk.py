@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
-import anyio
-import anyio.lowlevel
 import pytest
 from anyio import to_thread
 
-from streamtools import Deny, Limits, tool
-from streamtools.dispatch import CallPool
+from streamtools import Deny, tool
 
 pytest.importorskip("langgraph.prebuilt")
 from langchain_core.messages import AIMessage, ToolMessage
@@ -19,6 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
+from promised import Given, broken_promises, numbered, user
 
 from streamtools.integrations.langgraph import CallsNode, RunCalls
 
@@ -169,38 +168,31 @@ async def test_options_of_ours_hold_for_the_nodes_tools() -> None:
     assert (wrong.status, ran) == ("error", [(1, 2)])
 
 
-async def test_what_only_calls_in_one_loop_can_keep_is_kept_by_ainvoke_and_refused_by_invoke() -> None:
-    """Three exclusive calls of one answer: one body at a time, or none at all and words that name the other way."""
-    at_once: list[int] = []
+class Graphs:
+    """Runs a graph of a node for the law of promises."""
 
-    async def write(path: str) -> str:
-        """Write a file."""
-        ran.append(path)
-        at_once.append(len(ran))
-        for _ in range(10):
-            await anyio.lowlevel.checkpoint()
-        ran.remove(path)
-        return path
+    def made(self, given: Given) -> tuple[Any, Any]:
+        def visit(n: int, state: Any) -> str:
+            """Visit the room."""
+            return given.room.visit(n, state["messages"])
 
-    calls = [{"name": "write", "args": {"path": name}, "id": name, "type": "tool_call"} for name in "abc"]
-    state = {"messages": [AIMessage("", tool_calls=calls)]}
-    options = {"exclusive": True}, {"conflict_key": lambda arguments: "disk"}, {"max_concurrency": 1}
-    for given in options:
-        at_once.clear()
+        visit.__annotations__ = {"n": int, "state": Annotated[dict, InjectedState], "return": str}
+        known = tool(numbered, name="visit", **given.tool)
+        node = CallsNode([langchain_tool(visit)], with_options=[known], options=given.options, **given.keeping)
         graph = StateGraph(MessagesState)
-        node = CallsNode([write], with_options=[tool(write, effect="idempotent", **given)])
         graph.add_node("tools", node).add_edge(START, "tools").add_edge("tools", END)
-        compiled = graph.compile()
-        await compiled.ainvoke(state)
-        assert at_once == [1, 1, 1], given
-        with pytest.raises(TypeError, match=r"RunCalls: \w+= of write cannot hold under invoke.*await graph.ainvoke"):
-            await to_thread.run_sync(compiled.invoke, state)
-        assert at_once == [1, 1, 1], given
+        calls = [{"name": "visit", "args": {"n": n}, "id": call_id, "type": "tool_call"} for call_id, n in given.calls]
+        return graph.compile(), {"messages": [AIMessage("", tool_calls=calls)]}
+
+    def blocking(self, given: Given) -> list[str]:
+        graph, state = self.made(given)
+        return [message.content for message in graph.invoke(state)["messages"][1:]]
+
+    async def awaited(self, given: Given) -> list[str]:
+        graph, state = self.made(given)
+        return [message.content for message in (await graph.ainvoke(state))["messages"][1:]]
 
 
-async def test_a_shared_pool_and_a_bound_of_its_own_are_refused_by_invoke() -> None:
-    given: tuple[tuple[str, Any], ...] = (("pool", CallPool()), ("limits", Limits(max_concurrency=2)))
-    for name, value in given:
-        calls = RunCalls(**{name: value})
-        with pytest.raises(TypeError, match=r"cannot hold under invoke"):
-            calls.sync(None, None)
+def test_promises_hold_however_the_graph_is_run(tmp_path: Path) -> None:
+    user.set("ada")
+    assert broken_promises(Graphs(), tmp_path) == []

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from streamtools import Limits, tool
+from streamtools import tool as boundary
 
 pytest.importorskip("pydantic_ai")
+from promised import Given, Room, broken_promises, numbered, user
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
@@ -95,3 +102,67 @@ async def test_options_of_ours_hold_for_the_agents_tools() -> None:
     checked = CallsToolset(FunctionToolset([add]), tools=[tool(add, check=lambda given: given["a"] < 5)])
     (part,) = await returned(checked, ("add", {"a": 9, "b": 2}))
     assert ("was refused by the tool's own check" in part.content, ran) == (True, [(1, 2), (2, 2)])
+
+
+class Agents:
+    """Runs an agent for the law of promises."""
+
+    def made(self, given: Given) -> Any:
+        async def visit(ctx: Any, n: int) -> str:
+            """Visit the room; pydantic-ai itself gives up no thread."""
+            return await to_thread.run_sync(given.room.visit, n, ctx.deps, abandon_on_cancel=True)
+
+        visit.__annotations__ = {"ctx": RunContext[str], "n": int, "return": str}
+        known = boundary(numbered, name="visit", **given.tool)
+        toolset = CallsToolset(FunctionToolset([visit]), tools=[known], options=given.options, **given.keeping)
+        said = [ToolCallPart("visit", {"n": n}, call_id) for call_id, n in given.calls]
+        model = FunctionModel(lambda messages, _: ModelResponse([TextPart("done")] if len(messages) > 1 else said))
+        return Agent(model, toolsets=[toolset], deps_type=str)
+
+    def read(self, run: Any) -> list[str]:
+        return [part.content for part in run.all_messages()[2].parts]
+
+    def blocking(self, given: Given) -> list[str]:
+        return self.read(self.made(given).run_sync("go", deps="there"))
+
+    async def awaited(self, given: Given) -> list[str]:
+        return self.read(await self.made(given).run("go", deps="there"))
+
+
+def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:
+    """Inside a running loop pydantic-ai itself refuses ``run_sync``."""
+    user.set("ada")
+    assert broken_promises(Agents(), tmp_path, modes=("sync", "async")) == []
+
+    async def inside() -> None:
+        Agents().blocking(Given(Room(), {}, {}, {}))
+
+    with pytest.raises(RuntimeError, match="event loop"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the coroutine that it does not run
+        asyncio.run(inside())
+
+
+def test_agents_in_several_threads_share_the_places_of_a_toolset() -> None:
+    """A server of threads, each of which calls ``run_sync``."""
+    room, lock = Room(), threading.Lock()
+    outputs: list[str] = []
+
+    def visit(n: int) -> str:
+        """Visit the room."""
+        return room.visit(n, True)
+
+    toolset = CallsToolset(FunctionToolset([visit]), tools=[boundary(numbered, name="visit", exclusive=True)])
+
+    def serve() -> None:
+        said = [ToolCallPart("visit", {"n": n}, f"c{n}") for n in (1, 2, 3)]
+        model = FunctionModel(lambda messages, _: ModelResponse([TextPart("done")] if len(messages) > 1 else said))
+        output = Agent(model, toolsets=[toolset]).run_sync("go").output
+        with lock:
+            outputs.append(output)
+
+    threads = [threading.Thread(target=serve) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (outputs, room.most, len(room.order)) == (["done"] * 3, 1, 9)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamtools import Deny, Limits
+from streamtools import Deny
 from streamtools import tool as boundary
-from streamtools.dispatch import CallPool, MemoryStore
+from streamtools.dispatch import MemoryStore
 
 pytest.importorskip("smolagents")
-from smolagents import tool
+from promised import Given, broken_promises, numbered, user
+from smolagents import ActionStep, tool
 from smolagents.models import (
     ChatMessage,
     ChatMessageToolCall,
@@ -95,16 +97,58 @@ def test_options_of_ours_hold_for_the_agents_tools() -> None:
     assert "not today" in agent.memory.steps[1].observations
 
 
-def test_what_an_agent_without_a_loop_cannot_keep_is_refused_where_it_is_made() -> None:
-    model = Scripted()
+def test_what_an_agent_cannot_keep_is_refused_where_it_is_made() -> None:
     options: tuple[tuple[dict[str, Any], str], ...] = (
         ({"store": MemoryStore()}, r"CallsAgent: a store knows no call again.*store=store, identity="),
-        ({"with_options": [boundary(add, exclusive=True)]}, r"exclusive= of add cannot hold.*agent_loop"),
-        ({"with_options": [boundary(add, conflict_key="a")]}, r"conflict_key= of add cannot hold.*agent_loop"),
-        ({"with_options": [boundary(add, max_concurrency=1)]}, r"max_concurrency= of add cannot hold.*CallsNode"),
-        ({"options": {"pool": CallPool()}}, r"pool= cannot hold.*CallsToolset"),
-        ({"options": {"limits": Limits(max_concurrency=2)}}, r"Limits\(max_concurrency=...\) cannot hold"),
+        ({"options": {"on_tool_error": "cancel"}}, r'CallsAgent: on_tool_error="cancel" cannot hold.*agent_loop'),
     )
     for given, words in options:
         with pytest.raises(TypeError, match=words):
-            CallsAgent(tools=[add], model=model, **given)
+            CallsAgent(tools=[add], model=Scripted(), **given)
+
+
+class Agents:
+    """Runs an agent for the law of promises; it has no other way than to block."""
+
+    def blocking(self, given: Given) -> list[str]:
+        @tool
+        def visit(n: int) -> str:
+            """Visit the room.
+
+            Args:
+                n: Which.
+            """
+            return given.room.visit(n, True)
+
+        class Answers(Scripted):
+            def generate(self, messages: Any, **more: Any) -> ChatMessage:
+                if not self.steps:
+                    return super().generate(messages, **more)
+                self.steps.clear()
+                calls = []
+                for call_id, n in given.calls:
+                    function = ChatMessageToolCallFunction(name="visit", arguments={"n": n})
+                    calls.append(ChatMessageToolCall(id=call_id, type="function", function=function))
+                return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=calls)
+
+        agent = CallsAgent(
+            tools=[visit],
+            model=Answers(("visit", {})),
+            with_options=[boundary(numbered, name="visit", **given.tool)],
+            options=given.options,
+            verbosity_level=0,
+            max_steps=1,
+            **given.keeping,
+        )
+        for step in agent.run("go", stream=True):
+            if isinstance(step, ActionStep):
+                return str(step.observations or step.error).split("\n")
+        raise AssertionError("the agent took no step")
+
+    async def awaited(self, given: Given) -> list[str]:
+        raise NotImplementedError
+
+
+def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:
+    user.set("ada")
+    assert broken_promises(Agents(), tmp_path, modes=("sync", "inside a running loop")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from streamtools import Deny, Limits, tool
 
 strands = pytest.importorskip("strands")
+from promised import Given, broken_promises, numbered, user  # noqa: E402
 from strands.models.model import Model  # noqa: E402
 
 from streamtools.integrations.strands import CallsExecutor  # noqa: E402
@@ -125,3 +127,37 @@ async def test_strands_own_events_come_while_a_call_runs() -> None:
     seen = [event async for event in agent.stream_async("go")]
     streamed = [event["tool_stream_event"]["data"] for event in seen if "tool_stream_event" in event]
     assert streamed == ["at 0", "at 1", "done"]
+
+
+class Agents:
+    """Runs an agent for the law of promises."""
+
+    def made(self, given: Given) -> tuple[Any, Scripted]:
+        def visit(n: int, tool_context: Any) -> str:
+            """Visit the room."""
+            return given.room.visit(n, tool_context.tool_use)
+
+        visit.__annotations__ = {"n": int, "tool_context": strands.ToolContext, "return": str}
+        model = Scripted(*((call_id, "visit", f'{{"n": {n}}}') for call_id, n in given.calls))
+        known = tool(numbered, name="visit", **given.tool)
+        executor = CallsExecutor([known], **given.options, **given.keeping)
+        made = strands.tool(context=True)(visit)
+        return strands.Agent(model=model, tools=[made], tool_executor=executor, callback_handler=None), model
+
+    def read(self, model: Scripted) -> list[str]:
+        return [block["toolResult"]["content"][0]["text"] for block in model.seen[2]["content"]]
+
+    def blocking(self, given: Given) -> list[str]:
+        agent, model = self.made(given)
+        agent("go")
+        return self.read(model)
+
+    async def awaited(self, given: Given) -> list[str]:
+        agent, model = self.made(given)
+        await agent.invoke_async("go")
+        return self.read(model)
+
+
+def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:
+    user.set("ada")
+    assert broken_promises(Agents(), tmp_path) == []

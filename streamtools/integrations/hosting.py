@@ -1,0 +1,213 @@
+"""Runs the calls of one adapter: in one pool, in the model's order, in the caller's event loop or in one of its own.
+
+Input: a call at a time, as a framework makes them, from coroutines (`CallHost.run`) or from threads without an event
+loop (`CallHost.run_sync`). Output: the Observation of each.
+
+Theory of operation. A framework runs the calls of an answer side by side: as tasks of its own loop, or in threads. Each
+call is a run of its own here, so that what is about other calls is kept by what they share:
+
+* **The pool**, which holds in all event loops at once. So ``exclusive``, ``conflict_key`` and limits are the same
+  however the framework was started, and where it was started in several ways at the same time.
+* **The line** of an answer, by which its calls enter the pool in the model's order. Tasks arrive in that order; threads
+  race, so that a call from a thread says its number, and waits a moment for those before it. A call that the framework
+  has kept back never arrives, hence no more than a moment.
+* **The loop**, for threads: one for all calls at the same time, in a daemon thread that ends with the last of them.
+  Approvers and middleware that are async run in it, and a tool's body that is sync in a thread of the loop's. The
+  caller's context variables come along. A thread in which an event loop runs may call as well: that loop stands still
+  meanwhile, as it does for any call that blocks.
+
+A forked child begins anew, since a fork takes no threads along.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+from anyio.from_thread import BlockingPortalProvider
+from anyio.lowlevel import EventLoopToken, current_token
+
+from ..dispatch import CallPool
+from ..dispatch.store import IdempotencyStore
+from ..errors import LocalProtocolError
+from ..event_loop import call_soon
+from ..events import Observation, StreamEnd
+from ..limits import Limits
+from ..observers import Observer
+from ..pipelines.entry import StepKeywords
+from ..pipelines.given_calls import AnyCall
+from ..pipelines.modelless import run_calls
+from ..tools import Tool
+
+__all__ = ["CallHost", "MakeObservers", "Place"]
+
+MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]
+"""Makes the observers of a run."""
+
+_MOMENT_S = 0.25  # until threads that were started one after the other have all arrived, on a busy machine
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a call among those of its answer."""
+
+    answer: Hashable
+    """Names the answer while its calls run."""
+    number: int | None = None
+    """The number of the call in it, from 0; None: the order in which the calls arrive is the model's."""
+
+
+class CallHost:
+    """Runs the calls of one adapter.
+
+    Args:
+        adapter: its name, for errors.
+        store: as for `run_calls`.
+        observers: makes the observers of each run; by default spans are drawn if OpenTelemetry is configured.
+        options: as for `run_calls`.
+
+    Raises:
+        TypeError: an option cannot hold where each call is a run of its own.
+    """
+
+    def __init__(
+        self,
+        adapter: str,
+        *,
+        store: IdempotencyStore | None,
+        observers: MakeObservers | None,
+        options: StepKeywords,
+    ) -> None:
+        if options.get("on_tool_error", "continue") != "continue":
+            raise TypeError(
+                f'{adapter}: on_tool_error="cancel" cannot hold, since the framework runs each call of an answer by '
+                "itself; agent_loop(...) and CallsExecutor hold it"
+            )
+        self.store = store
+        self._observers = observers
+        self._options = options
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._pool = self._options.get("pool") or CallPool(self._options.get("limits", Limits()))
+        self._portals = BlockingPortalProvider()
+        self._lines: dict[Hashable, _Line] = {}
+        self._lock = threading.Lock()
+
+    async def run(
+        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: Place | None
+    ) -> Observation:
+        """Runs one call in the caller's event loop, and returns its Observation.
+
+        Args:
+            call: as for `run_calls`.
+            tool: the tool that it calls.
+            identity: names the answer that the call stands in, for the store.
+            place: where it stands in the answer; None if that is not known.
+        """
+        self._check_process()
+        if place is None:
+            return await self._run(call, tool, identity, lambda: None)
+        line, number = self._lined_up(place)
+        entered = partial(line.enter, number)
+        try:
+            await line.wait(number)
+            return await self._run(call, tool, identity, entered)
+        finally:
+            entered()
+            self._leave(place.answer, line)
+
+    def run_sync(
+        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: Place | None
+    ) -> Observation:
+        """Runs one call in the event loop of this host, and waits for its Observation; see `run`. May be called in any
+        thread; calls of several threads run side by side."""
+        self._check_process()
+        work: Callable[[], Coroutine[Any, Any, Observation]] = partial(
+            self.run, call, tool, identity=identity, place=place
+        )
+        with self._portals as portal:
+            done: Future[Observation] = portal.start_task_soon(work)
+            try:
+                return done.result()
+            except CancelledError:
+                raise LocalProtocolError("the event loop of the calls has ended") from None
+            except BaseException:
+                done.cancel()
+                raise
+
+    async def _run(
+        self, call: AnyCall, tool: Tool[..., Any], identity: str | None, entered: Callable[[], None]
+    ) -> Observation:
+        options: StepKeywords = {**self._options, "pool": self._pool}
+        observers = None if self._observers is None else self._observers()
+        running = run_calls([call], [tool], store=self.store, identity=identity, observers=observers, **options)
+        async with running as events:
+            async for event in events:
+                if type(event) is StreamEnd:  # the call has its place by now, or waits for an approval, or is over
+                    entered()
+        (seen,) = events.turn.observations
+        return seen
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            self._begin()
+
+    def _lined_up(self, place: Place) -> tuple[_Line, int]:
+        with self._lock:
+            line = self._lines.setdefault(place.answer, _Line())
+            line.calls += 1
+            number = line.arrived if place.number is None else place.number
+            line.arrived += 1
+            return line, number
+
+    def _leave(self, answer: Hashable, line: _Line) -> None:
+        with self._lock:
+            line.calls -= 1
+            if not line.calls and self._lines.get(answer) is line:
+                del self._lines[answer]
+
+
+class _Line:
+    """The calls of one answer, as they enter the pool."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """The number of calls that are here."""
+        self.arrived = 0
+        """The number of calls that have arrived."""
+        self._lock = threading.Lock()
+        self._entered: set[int] = set()
+        self._waiting: list[tuple[EventLoopToken, anyio.Event]] = []
+
+    def enter(self, number: int) -> None:
+        """Lets those behind this call enter."""
+        with self._lock:
+            if number in self._entered:
+                return
+            self._entered.add(number)
+            waiting, self._waiting = self._waiting, []
+        for loop, changed in waiting:
+            call_soon(loop, changed.set)
+
+    async def wait(self, number: int) -> None:
+        """Waits until all calls before this one have entered, for a moment."""
+        with anyio.move_on_after(_MOMENT_S):
+            while (changed := self._change_before(number)) is not None:
+                await changed.wait()
+
+    def _change_before(self, number: int) -> anyio.Event | None:
+        """Returns what is set when a call enters; None if all before this one have."""
+        with self._lock:
+            if self._entered.issuperset(range(number)):
+                return None
+            changed = anyio.Event()
+            self._waiting.append((current_token(), changed))
+            return changed
