@@ -195,7 +195,11 @@ class Settling:
         """Stops reading, and stops the calls, since a deadline has passed."""
         if self.expired is None and not self.step.ended:
             self.expired = error
-            self.calls.stop(f"{error.limit} was over")
+            # A call that waits for an approval stays suspended, as when the block is left.
+            if self.calls.undecided:
+                self.calls.stop()
+            else:
+                self.calls.stop(f"{error.limit} was over")
             self.pump.fail(error)
 
     @property
