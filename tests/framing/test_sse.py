@@ -34,11 +34,13 @@ def told(frame: Frame) -> tuple[str, str, str]:
 # -- the standard ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=[vector["id"] for vector in VECTORS])
-def test_a_vector_gives_its_frames_however_it_is_cut(vector: dict[str, Any]) -> None:
-    body = base64.b64decode(vector["input_b64"])
-    frames = [told(frame) for frame in feed_every_way(SSEDecoder, body)]
-    assert frames == [(frame["event"], frame["data"], frame["last_event_id"]) for frame in vector["expected"]]
+def test_a_vector_gives_its_frames_however_it_is_cut() -> None:
+    failed = {}
+    for vector in VECTORS:
+        frames = [told(frame) for frame in feed_every_way(SSEDecoder, base64.b64decode(vector["input_b64"]))]
+        if frames != [(frame["event"], frame["data"], frame["last_event_id"]) for frame in vector["expected"]]:
+            failed[vector["id"]] = frames
+    assert failed == {}
 
 
 def test_the_vectors_are_all_there() -> None:
