@@ -19,6 +19,7 @@ from dbos import DBOS, SetWorkflowID
 
 from streamtools import Trajectory, pipeline, tool
 from streamtools.dispatch import SqliteStore
+from streamtools.errors import CallStillRunning
 
 crash_at = sys.argv[2] if len(sys.argv) > 2 else "nowhere"
 
@@ -38,6 +39,8 @@ async def pay(to: str, amount: int) -> str:
     """Pay somebody."""
     note("payments.txt", f"{amount} to {to}")
     crash("tool")
+    if crash_at == "hold":  # a deploy starts the next process meanwhile
+        await asyncio.to_thread(sys.stdin.readline)
     return f"paid {amount} to {to}"
 
 
@@ -63,14 +66,18 @@ async def respond(messages: list[dict[str, Any]]) -> bytes:
     return b"".join([chunk async for chunk in model(messages)])
 
 
-@DBOS.step()
+@DBOS.step(retries_allowed=True, interval_seconds=5.0, max_attempts=100, backoff_rate=1.0)
 async def take_turn(body: bytes, run_id: str, step: int) -> dict[str, Any]:
     """Runs the turn of a durable response. Its calls begin only here, so none is ever made with another id."""
     crash("before")
+    note("turns.txt", run_id)
     with SqliteStore("calls.sqlite3") as store:  # claims each call before it runs, and keeps its result
         async with pipeline(body, tools=[pay], store=store, trajectory=Trajectory(run_id=f"{run_id}/{step}")) as events:
             async for _ in events:
                 pass
+    for one in events.turn.observations:
+        if isinstance(one.error, CallStillRunning):  # in another process, which DBOS took for dead
+            raise one.error  # so that nothing is recorded over its end: DBOS takes the turn again
     crash("after")
     seen = [f"{one.outcome}{', on record' * one.recorded}: {one.model_content}" for one in events.turn.observations]
     return {"messages": events.turn.messages(), "calls": seen}

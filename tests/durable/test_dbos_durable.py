@@ -6,6 +6,9 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,30 @@ def run(directory: Path, crash_at: str = "nowhere") -> subprocess.CompletedProce
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+@contextmanager
+def _started(directory: Path, crash_at: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, str(EXAMPLE), "Pay Ada what she is owed.", crash_at],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def _wait_for(path: Path, count: int) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while len(lines(path)) < count:
+        assert time.monotonic() < until, f"{path.name} has no {count} lines"
+        time.sleep(0.05)
 
 
 def crash_and_start_again(directory: Path, crash_at: str) -> str:
@@ -101,6 +128,20 @@ def test_killed_between_response_and_tool_the_response_is_replayed_with_its_call
     assert len(lines(tmp_path / "payments.txt")) == 1
     (key,) = claimed(tmp_path)
     assert key.endswith(last_offered(tmp_path))
+
+
+def test_another_process_that_takes_the_run_over_meets_its_call_and_gets_the_same_answer(tmp_path: Path) -> None:
+    with _started(tmp_path, "hold") as first:
+        _wait_for(tmp_path / "payments.txt", 1)
+        with _started(tmp_path, "nowhere") as second:
+            _wait_for(tmp_path / "turns.txt", 2)  # and now it meets the call that runs, or will
+            assert first.stdin is not None
+            print(file=first.stdin, flush=True)
+            outputs = [process.communicate(timeout=PATIENCE_S) for process in (first, second)]
+    answers = [out.strip() for out, _ in outputs]
+    assert all(answer in ("ok: paid 7 to Ada", "ok, on record: paid 7 to Ada") for answer in answers), outputs
+    assert len(lines(tmp_path / "payments.txt")) == 1
+    assert len(claimed(tmp_path)) == 1
 
 
 def test_killed_again_and_again_it_still_pays_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from streamtools import Limits, ToolContext, resume, run_calls, tool
+from streamtools import Limits, Pipeline, ToolContext, resume, run_calls, tool
 from streamtools.dispatch import Decision
 from streamtools.dispatch.executor import Begin, Emit, Invocation
 from streamtools.dispatch.suspended import Suspended
@@ -57,6 +57,8 @@ class Visit:
     schedule: Schedule
     at: float
     leave_after: float = math.inf
+    stops_calls: bool = False
+    """It leaves by stopping its calls, as a button does."""
     process: Process | None = None
     began_at: float = 0.0
     ended_at: float | None = None
@@ -143,8 +145,9 @@ class Schedule:
         self.left_open: list[str] = []
 
     def _visit(self, dice: random.Random, number: int) -> Visit:
-        leave = dice.uniform(0, 8) if dice.random() < 0.15 else math.inf
-        return Visit(number, self, dice.choice((0.0, dice.uniform(0, 1), dice.uniform(0, 15))), leave)
+        leave = dice.uniform(0, 8) if dice.random() < 0.25 else math.inf
+        at = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(0, 15)))
+        return Visit(number, self, at, leave, dice.random() < 0.5)
 
     @property
     def is_healthy(self) -> bool:
@@ -199,8 +202,10 @@ class Schedule:
         else:
             decisions = [Decision.on(call, True) for call in self.suspended.calls]
             run = resume(self.suspended, tools=TOOLS, decisions=decisions, **options)
-        with anyio.move_on_after(visit.leave_after):
+        with anyio.move_on_after(math.inf if visit.stops_calls else visit.leave_after):
             async with run as events:
+                if visit.stops_calls and visit.is_left:
+                    process.call_later(visit.leave_after, self._stop, run)
                 async for event in events:
                     if isinstance(event, Observation):
                         self._answered(visit, event)
@@ -211,6 +216,10 @@ class Schedule:
         visit.ended_at = self.world.now
         slack = 2 * self.server.faults.slowest + 0.001
         self.world.at(self.world.now + slack, lambda: self._look_for_open_claims(visit))
+
+    def _stop(self, run: Pipeline) -> None:
+        for call in run.turn.calls:
+            run.cancel(call.call_id)
 
     def _look_for_open_claims(self, visit: Visit) -> None:
         for key, entry in self.server.entries.items():

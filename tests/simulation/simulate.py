@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -83,13 +84,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(options.seed, options.seed + options.schedules)
     parts = [seeds[at : at + _AT_A_TIME] for at in range(0, len(seeds), _AT_A_TIME)]
     found: dict[int, list[str]] = {}
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for number, problems_by_seed in enumerate(pool.map(partial(search, at_once=options.first), parts), 1):
+    run = partial(search, at_once=options.first)
+    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext() as pool:
+        for number, problems_by_seed in enumerate((map if pool is None else pool.map)(run, parts), 1):
             found |= problems_by_seed
             if sys.stderr.isatty():
                 print(f"\r{min(number * _AT_A_TIME, len(seeds))} of {len(seeds)}", end="", file=sys.stderr, flush=True)
             if found and options.first:
-                pool.shutdown(cancel_futures=True)
+                if pool is not None:
+                    pool.shutdown(cancel_futures=True)
                 break
     for seed, texts in list(found.items())[:20]:
         print(f"seed {seed}: {texts[0]}" + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""))

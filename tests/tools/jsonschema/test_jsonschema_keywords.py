@@ -188,15 +188,15 @@ CASES = [
 
 
 @pytest.mark.parametrize("engine", ["own", "auto"])
-@pytest.mark.parametrize(("dialect", "schema", "fitting", "unfit"), CASES, ids=repr)
-def test_a_keyword_takes_what_it_should_and_nothing_else(
-    engine: Any, dialect: Any, schema: Any, fitting: list[Any], unfit: list[Any]
-) -> None:
-    validator = compile(schema, dialect=dialect, engine=engine)
-    assert [value for value in fitting if validator.validate(value)] == []
-    assert [value for value in unfit if not validator.validate(value)] == []
-    assert [value for value in fitting if not validator.is_valid(value)] == []
-    assert [value for value in unfit if validator.is_valid(value)] == []
+def test_a_keyword_takes_what_it_should_and_nothing_else(engine: Any) -> None:
+    wrong = []
+    for dialect, schema, fitting, unfit in CASES:
+        validator = compile(schema, dialect=dialect, engine=engine)
+        refused = [value for value in fitting if validator.validate(value) or not validator.is_valid(value)]
+        taken = [value for value in unfit if not validator.validate(value) or validator.is_valid(value)]
+        if refused or taken:
+            wrong.append((dialect, schema, refused, taken))
+    assert wrong == []
 
 
 class Colour(StrEnum):
