@@ -45,7 +45,7 @@ from ..pipelines.given_calls import AnyCall
 from ..pipelines.modelless import run_calls
 from ..tools import Tool
 
-__all__ = ["CallHost", "MakeObservers", "Place"]
+__all__ = ["CallHost", "MakeObservers", "CallPlace"]
 
 MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]
 """Makes the observers of a run."""
@@ -54,7 +54,7 @@ _MOMENT_S = 0.25  # until threads that were started one after the other have all
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallPlace:
     """The place of a call among those of its answer."""
 
     answer: Hashable
@@ -102,7 +102,7 @@ class CallHost:
         self._lock = threading.Lock()
 
     async def run(
-        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: Place | None
+        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: CallPlace | None
     ) -> Observation:
         """Runs one call in the caller's event loop, and returns its Observation.
 
@@ -125,7 +125,7 @@ class CallHost:
             self._leave(place.answer, line)
 
     def run_sync(
-        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: Place | None
+        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: CallPlace | None
     ) -> Observation:
         """Runs one call in the event loop of this host, and waits for its Observation; see `run`. May be called in any
         thread; calls of several threads run side by side."""
@@ -160,7 +160,7 @@ class CallHost:
         if self._process != os.getpid():
             self._begin()
 
-    def _lined_up(self, place: Place) -> tuple[_Line, int]:
+    def _lined_up(self, place: CallPlace) -> tuple[_Line, int]:
         with self._lock:
             line = self._lines.setdefault(place.answer, _Line())
             line.calls += 1

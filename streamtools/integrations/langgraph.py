@@ -32,7 +32,7 @@ from ..errors import CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..tools import AnyTools, Tool, Toolset
-from .hosting import CallHost, MakeObservers, Place
+from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsNode", "RunCalls"]
@@ -92,7 +92,7 @@ class RunCalls:
             return one.judged(done)
 
         # The tasks of a node begin in the order of the calls.
-        place = Place(_task_of(request))
+        place = CallPlace(_task_of(request))
         return one.answer(await self._host.run(one.call, self._made(one, run), identity=identity, place=place))
 
     def sync(self, request: Any, execute: Any) -> Any:
@@ -110,7 +110,7 @@ class RunCalls:
             return one.judged(done)
 
         number = _number_of(request, found[0])
-        place = None if number is None else Place(_task_of(request), number)
+        place = None if number is None else CallPlace(_task_of(request), number)
         return one.answer(self._host.run_sync(one.call, self._made(one, run), identity=identity, place=place))
 
     def _made(self, one: _Call, run: Any) -> Tool[..., Any]:

@@ -28,7 +28,7 @@ from ..errors import CallStillRunning, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..tools import AnyTools, Tool, Toolset
-from .hosting import CallHost, MakeObservers, Place
+from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsToolset"]
@@ -86,7 +86,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
             made = known.running(run)
         assert self.host is not None, "made with the toolset"
         # The tasks of a step begin in the order of the calls.
-        place = Place((ctx.run_id, ctx.run_step))
+        place = CallPlace((ctx.run_id, ctx.run_step))
         call = (ctx.tool_call_id, name, tool_args)
         return one.answer(await self.host.run(call, made, identity=answer, place=place))
 

@@ -25,7 +25,7 @@ from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..tools import AnyTools, Tool, Toolset
-from .hosting import CallHost, MakeObservers, Place
+from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsAgent"]
@@ -105,7 +105,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         answer = self._answer
         call_id, number = answer.take(tool_name, arguments)
         call = (call_id, tool_name, arguments if isinstance(arguments, Mapping) else {})
-        place = None if number is None else Place(answer, number)
+        place = None if number is None else CallPlace(answer, number)
         seen = self._host.run_sync(call, self._made(tool_name, run), identity=answer.name, place=place)
         return self._end(seen, raised)
 

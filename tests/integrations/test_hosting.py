@@ -15,7 +15,7 @@ import pytest
 from promised import Seen
 
 from streamtools import Limits, Tool
-from streamtools.integrations.hosting import CallHost, Place
+from streamtools.integrations.hosting import CallHost, CallPlace
 
 
 def host_of(**options: Any) -> CallHost:
@@ -36,7 +36,7 @@ def test_calls_from_racing_threads_enter_in_the_order_of_their_numbers_and_the_l
     def call(number: int) -> str:
         time.sleep((5 - number) * 0.01)  # the last one comes first
         made = tool_of(lambda arguments: order.append(arguments["n"]))
-        seen = host.run_sync(("c", "t", {"n": number}), made, identity=None, place=Place(answer, number))
+        seen = host.run_sync(("c", "t", {"n": number}), made, identity=None, place=CallPlace(answer, number))
         return seen.outcome
 
     with ThreadPoolExecutor(5) as threads:
@@ -47,7 +47,7 @@ def test_calls_from_racing_threads_enter_in_the_order_of_their_numbers_and_the_l
 def test_a_call_that_the_framework_keeps_back_delays_those_behind_it_for_a_moment_only() -> None:
     host, began = host_of(), time.monotonic()
     made = tool_of(lambda arguments: "done")
-    seen = host.run_sync(("c", "t", {}), made, identity=None, place=Place("answer", 3))
+    seen = host.run_sync(("c", "t", {}), made, identity=None, place=CallPlace("answer", 3))
     assert (seen.value, 0.2 < time.monotonic() - began < 5) == ("done", True)
 
 
@@ -90,9 +90,13 @@ def test_an_interrupt_ends_the_call_that_is_waited_for() -> None:
         begun.wait(10)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        host.run_sync(("c", "t", {}), tool_of(stay), identity=None, place=None)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            host.run_sync(("c", "t", {}), tool_of(stay), identity=None, place=None)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (seen.outcomes, loops()) == ({"cancelled": 1}, [])
 
 

@@ -311,8 +311,7 @@ def test_a_limit_that_is_no_time_is_refused() -> None:
             Limits(**{name: 0})
 
 
-@pytest.mark.parametrize("limit", ["step_timeout", "run_timeout"])
-async def test_a_call_that_waits_for_an_approval_when_the_time_is_over_can_be_resumed(limit: str) -> None:
+async def test_a_call_that_waits_for_an_approval_when_the_time_is_over_can_be_resumed() -> None:
     """The time is over for the other calls; a person decides about this one when they like."""
 
     @tool(needs_approval=True)
@@ -326,17 +325,18 @@ async def test_a_call_that_waits_for_an_approval_when_the_time_is_over_can_be_re
     async def model(messages: list[Any], tools: list[Any]) -> AsyncIterator[bytes]:
         return stream(chat(calls=[("a", "refund", '{"n": 1}'), ("b", "stay", "{}")]))
 
-    tools, limits, store = [refund, stay], Limits(**{limit: IN_TIME}), MemoryStore()
-    with anyio.fail_after(20):
-        block = pipeline(await model([], []), tools=tools, approve=ask, limits=limits)
-        await expired(block, limit)
-        run = agent_loop(model, messages=ASKED, wire=CHAT, tools=tools, approve=ask, limits=limits)
-        with pytest.raises(DeadlineExceeded):
-            async with run:
-                async for _ in run:
-                    pass
-        for suspended in (block.suspended, run.suspended):
-            assert suspended is not None
-            decisions = [Decision.on(call, True) for call in suspended.calls]
-            turn = await resume(suspended, tools=tools, store=store, decisions=decisions)
-            assert [(seen.call_id, seen.value) for seen in turn.observations] == [("a", "refunded 1")]
+    for limit in ("step_timeout", "run_timeout"):
+        tools, limits, store = [refund, stay], Limits(**{limit: IN_TIME}), MemoryStore()
+        with anyio.fail_after(20):
+            block = pipeline(await model([], []), tools=tools, approve=ask, limits=limits)
+            await expired(block, limit)
+            run = agent_loop(model, messages=ASKED, wire=CHAT, tools=tools, approve=ask, limits=limits)
+            with pytest.raises(DeadlineExceeded):
+                async with run:
+                    async for _ in run:
+                        pass
+            for suspended in (block.suspended, run.suspended):
+                assert suspended is not None
+                decisions = [Decision.on(call, True) for call in suspended.calls]
+                turn = await resume(suspended, tools=tools, store=store, decisions=decisions)
+                assert [(seen.call_id, seen.value) for seen in turn.observations] == [("a", "refunded 1")]
