@@ -331,6 +331,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         "one user's result for another",
         (
             "tests/web/test_tap_tools.py::test_a_call_gets_runs_of_its_own_conversation_only",
+            "tests/web/test_tap_tenants.py::test_two_users_of_one_client_never_get_each_other_s_results",
+            "tests/web/test_tap_tenants.py::test_a_task_that_serves_users_one_after_the_other_keeps_them_apart",
             "tests/web/test_tap_tools.py::test_a_scope_that_names_nobody_shares_nothing",
         ),
     ),

@@ -275,14 +275,14 @@ class EarlyRuns:
 
     def is_behind(self) -> bool:
         """Returns whether a response that may have the run of a call which is made now is still being decoded."""
-        requests = [Request.of_this_context()]
+        asked = [Request.of_this_context()]
         if self._shared or self._scope is not None:
             try:
                 latest = self._latest.get(None if self._scope is None else self._scope())
             except Exception:  # of `scope`: `claim` takes note of it
                 return False
-            requests.append(None if latest is None else latest.request)
-        return any(request is not None and request.is_behind() for request in requests)
+            asked.append(None if latest is None else latest.request)
+        return any(request is not None and request.is_behind() for request in asked)
 
     def _found(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> EarlyRun | str:
         """Returns the run of a call, or the reason for which there is none."""
