@@ -117,6 +117,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_cancel_one.py",
         "tests/dispatch/test_second_chances.py",
         "tests/dispatch/test_suspended.py",
+        "tests/dispatch/test_meeting.py",
+        "tests/dispatch/test_operations.py",
+        "tests/simulation/test_simulation.py",
     ),
     "streamtools/wires/anthropic/decoder.py": (
         "tests/wires/test_odd_streams.py",

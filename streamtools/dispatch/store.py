@@ -433,11 +433,8 @@ class CallClaim:
 
     async def _claimed(self) -> Claim:
         try:
-            if (
-                record := await unsaved_ends(self._store).record(self._store, self._key, self._fingerprint)
-            ) is not None:
-                return record
-            return await self._store.claim(self._key, self._fingerprint)
+            kept = await unsaved_ends(self._store).record(self._store, self._key, self._fingerprint)
+            return await self._store.claim(self._key, self._fingerprint) if kept is None else kept
         except ToolNotStarted:
             raise
         except Exception as error:  # a store of the user's, a full disk, a locked file
@@ -605,7 +602,7 @@ class UnsavedEnds:
         try:
             while self._ends:
                 await anyio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, _LONGEST_REPEAT_S)
                 for key, end in list(self._ends.items()):
                     if self._ends.get(key) is not end or key in self._asked:
                         continue
@@ -650,6 +647,8 @@ _LEASE_S = 30.0
 """Of a store that has no lease of its own."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 0.25
+_LONGEST_REPEAT_S = 5.0
+"""Between two tries to save ends: other operations wait behind them, perhaps for a server that does not answer."""
 
 
 async def run_once(

@@ -1,0 +1,137 @@
+"""A claim that goes on is renewed, who waits for it survives a failing store, and known ends wait for the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from once_turns import WAIT_S, Seen, run, said
+from streams import key_of
+
+from streamtools import tool
+from streamtools.dispatch import MemoryStore
+from streamtools.dispatch.executors import Claimed, Recorded, call_fingerprint
+from streamtools.dispatch.results import encode_result
+from streamtools.dispatch.store import UnsavedEnd, UnsavedEnds
+from streamtools.errors import ToolNotStarted, ToolSuspended
+
+pytestmark = pytest.mark.anyio
+
+
+class Leasing(MemoryStore):
+    """Claims of which have to be renewed; each second renewal fails."""
+
+    lease = 0.03
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewed: list[str] = []
+        self.often = anyio.Event()
+
+    async def renew(self, key: str, /) -> None:
+        self.renewed.append(key)
+        if len(self.renewed) == 4:
+            self.often.set()
+        if len(self.renewed) % 2:
+            raise OSError("the store is busy")
+
+
+async def test_the_lease_of_a_call_that_goes_on_is_renewed_until_it_ends() -> None:
+    store = Leasing()
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        with anyio.fail_after(WAIT_S):
+            await store.often.wait()
+        return "paid"
+
+    for call_id in "ab":
+        store.renewed, store.often = [], anyio.Event()
+        seen = await run(said("pay", call_id), pay, store)
+        assert (seen.only.outcome, set(store.renewed)) == ("ok", {key_of(call_id)})
+
+
+async def test_a_call_that_waits_goes_on_when_the_store_cannot_notify_it() -> None:
+    class Deaf(MemoryStore):
+        async def changed(self, key: str, seconds: float, /) -> None:
+            raise OSError("no connection")
+
+    class Four:
+        """The four verbs, and no more."""
+
+        def __init__(self) -> None:
+            store = MemoryStore()
+            self.claim, self.complete, self.release, self.abandon = (
+                store.claim, store.complete, store.release, store.abandon,
+            )  # fmt: skip
+
+    @tool
+    async def pay() -> None:
+        """Pay."""
+        raise AssertionError("it runs elsewhere")
+
+    for store in (Deaf(), Four(), MemoryStore()):
+        assert isinstance(await store.claim(key_of("a"), call_fingerprint("pay", {})), Claimed)
+        seen: list[Seen] = []
+
+        async def turn(store: Any = store, seen: list[Seen] = seen) -> None:
+            seen.append(await run(said("pay"), pay, store))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(turn)
+            await anyio.wait_all_tasks_blocked()
+            await store.complete(key_of("a"), encode_result("paid there"))
+        assert (seen[0].only.outcome, seen[0].only.value, seen[0].only.recorded) == ("ok", "paid there", True)
+
+
+async def test_a_claim_that_could_not_be_given_back_is_given_back_before_the_call_runs_again() -> None:
+    class Once(MemoryStore):
+        fails = 1
+
+        async def release(self, key: str, /) -> None:
+            self.fails -= 1
+            if self.fails >= 0:
+                raise OSError("no connection")
+            await super().release(key)
+
+    store, ends = Once(), [ToolSuspended("a person is asked"), "paid"]
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        end = ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return str(end)
+
+    first = await run(said("pay"), pay, store)
+    again = await run(said("pay"), pay, store)
+    assert (first.only.outcome, first.warnings) == ("suspended", ["claim_not_released"])
+    assert (again.only.outcome, again.only.attempts, again.only.recorded, ends) == ("ok", 1, False, [])
+
+
+async def test_known_ends_that_wait_for_a_store_are_bounded_and_given_up_with_their_lease() -> None:
+    store, soon = MemoryStore(), 1e12
+    ends = UnsavedEnds()
+    for number in range(1_001):
+        ends.add(str(number), UnsavedEnd("f", b"1", soon))
+    assert await ends.record(store, "0", "f") is None
+    assert await ends.record(store, "1", "f") == Recorded(b"1")
+    with pytest.raises(ToolNotStarted, match="belongs to a call with another tool or arguments"):
+        await ends.record(store, "1", "another")
+    ends.forget("1")
+    assert await ends.record(store, "1", "another") is None
+
+    large, ends = bytes(8 << 20), UnsavedEnds()
+    for key in ("a", "a", "b", "c"):
+        ends.add(key, UnsavedEnd("f", large, soon))
+    assert [await ends.record(store, key, "f") is not None for key in "abc"] == [False, True, True]
+
+    ends = UnsavedEnds()
+    await store.claim("late", "f")
+    ends.add("late", UnsavedEnd("f", b"1", 0.0))
+    await ends.repeat(store)
+    assert await ends.record(store, "late", "f") is None
+    assert not isinstance(await store.claim("late", "f"), Recorded)
