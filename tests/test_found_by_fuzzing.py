@@ -11,8 +11,10 @@ from mutations import paths, replaced
 from sansio import byte_by_byte, check_turn, encode, snapshot
 from streams import chat_chunk
 
-from streamtools import Limits, parse
-from streamtools.errors import LimitExceeded
+from streamtools import Limits, parse, tool
+from streamtools.errors import LimitExceeded, TruncatedStream
+from streamtools.stages import DEFAULT, text_calls
+from streamtools.stages.text import DIALECTS, split_think
 from streamtools.wires import WIRES
 
 
@@ -242,3 +244,23 @@ def test_a_payload_that_is_null_is_malformed_on_a_wire_whose_events_have_cursors
     error = parse(body, wire=wire).error
     assert error is not None
     assert error.kind == "malformed_chunk"
+
+
+def test_calls_in_text_that_exceed_two_limits_as_the_stream_is_cut_do_not_raise() -> None:
+    @tool
+    def search(query: str) -> str:
+        """Search."""
+        return query
+
+    pieces = ["[TOOL_C", "ALLS]se", "arch[AR", 'GS]{"qu', 'ery":"<']
+    with_think = DEFAULT.insert_before("accumulate", split_think())
+    for dialect in DIALECTS:
+        turn = parse(
+            [b"".join(framed(CHAT, [chat_chunk({"content": piece}) for piece in pieces]))],
+            wire=CHAT,
+            stages=with_think.insert_before("accumulate", text_calls(dialect)),
+            limits=Limits(max_tool_calls=2, max_id_bytes=4),
+            tools=[search],
+        )
+        assert isinstance(turn.error, LimitExceeded | TruncatedStream), dialect
+        assert not turn.observations

@@ -296,7 +296,11 @@ class StreamDecoder:
 
     def _end_with(self, error: StreamError, out: list[Event]) -> None:
         self._error = self._error or error
-        self.chain.feed_all((StreamEnd(finish="error", error=self._error),), out)
+        end = (StreamEnd(finish="error", error=self._error),)
+        try:
+            self.chain.feed_all(end, out)
+        except StreamError:  # a stage that holds text back has let go of it at this end, and of as much as before
+            self.chain.feed_all(end, out, self.chain.failed_at)
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
         """Feeds the bytes that the limit still allows; if they do not end the stream, ends it with an error."""

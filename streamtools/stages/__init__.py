@@ -21,6 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from ..errors import StreamError
 from ..events import Event, ToolCallDelta, ToolCallFragment
 from ..limits import Limits
 from ..on_demand import names
@@ -67,6 +68,8 @@ class Chain:
         self.deferred: Deferred | None = None
         """Work that has to be done, and its result given to `resume`, before anything else comes out; None if there is
         none."""
+        self.failed_at = 0
+        """The position of the stage that has raised a `StreamError` last."""
         self._resume_at = 0  # the position after the stage that deferred the work
         self._held: deque[tuple[Event | None, int]] = deque()  # events waiting for it; None: the stage's own end
 
@@ -154,7 +157,11 @@ class Chain:
                 if wanted_by == end:
                     out.append(event)
                     continue
-                fed = self._stages[wanted_by].feed(event)
+                try:
+                    fed = self._stages[wanted_by].feed(event)
+                except StreamError:
+                    self.failed_at = wanted_by
+                    raise
                 try:
                     passing.append((iter(fed), wanted_by + 1))
                 except TypeError:
