@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import sys
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -185,11 +186,14 @@ class Server(httpx.AsyncBaseTransport):
 
 @asynccontextmanager
 async def http_session_of(transport: Any, url: str = "http://server/mcp", **options: Any) -> AsyncIterator[Any]:
-    client = httpx.AsyncClient(transport=BoundedHTTPTransport(transport, **options))
+    client = httpx.AsyncClient(transport=BoundedHTTPTransport(transport, **options), follow_redirects=True)
+    takes_client = "http_client" in inspect.signature(streamable_http_client).parameters
+    # mcp 1.10 takes a function that makes the client, which it enters and leaves.
+    how: Any = {"http_client": client} if takes_client else {"httpx_client_factory": lambda **given: client}
     with anyio.fail_after(60):
         async with (
-            client,
-            streamable_http_client(url, http_client=client) as streams,
+            client if takes_client else nullcontext(),
+            streamable_http_client(url, **how) as streams,
             ClientSession(streams[0], streams[1]) as session,
         ):
             await session.initialize()
