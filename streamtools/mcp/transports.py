@@ -239,12 +239,13 @@ class BoundedHTTPTransport:
     async def handle_async_request(self, request: Any) -> Any:
         """Sends a request, and bounds the body of its response."""
         request.headers["accept-encoding"] = "identity"
+        # A redirected request has not been read, and once sent it may not be readable.
+        asked = json.loads(await request.aread()) if request.method == "POST" else {}
         response = await self._transport.handle_async_request(request)
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise ValueError(f"{request.url.host} has encoded its answer, although it was asked not to")
-        asked = json.loads(request.content) if request.method == "POST" else {}
         refusal = ""
         if "id" in asked and "method" in asked:
             refusal = _refusal(asked["id"], asked["method"], request.url.host, self._limits)

@@ -232,3 +232,19 @@ async def test_a_session_over_our_http_transport_calls_the_tools_of_a_server() -
             tools = await fetch_tools(session, server="sdk")
             assert (await observed(tools, "add", '{"a": 1, "b": 2}')).outcome == "ok"
             assert (await observed(tools, "draw")).outcome == "ok"
+
+
+async def test_the_answer_to_a_redirected_request_is_bounded_too() -> None:
+    async def large() -> AsyncIterator[bytes]:
+        yield json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "x" * 5_000}}).encode()
+
+    def answer(request: Any) -> Any:
+        if request.url.path == "/mcp":
+            return httpx.Response(307, headers={"location": "/mcp/"})
+        return httpx.Response(200, headers={"content-type": "application/json"}, content=large())
+
+    transport = BoundedHTTPTransport(httpx.MockTransport(answer), limits=Limits(max_message_bytes=1_000))
+    async with httpx.AsyncClient(transport=transport, follow_redirects=True) as client:
+        response = await client.post("http://server/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert "max_message_bytes=1000" in response.text
+    assert len(response.content) < 1_000
