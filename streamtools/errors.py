@@ -360,6 +360,9 @@ class ToolSuspended(ToolError):
     """Raise this in a tool whose end has to come from outside: an interrupt of a framework, an answer that is deferred.
     It is no failure, and is not on record: the same call runs again, from its beginning, when it is made again."""
 
+    by_tool: bool | None = True
+    """None once it has ended a call; see `ToolNotStarted.by_tool`."""
+
 
 class ToolNotStarted(ToolError):
     """The call is known not to have run: its executor has no worker for it, or a store refused it. Raise it in a tool

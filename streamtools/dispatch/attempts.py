@@ -26,6 +26,7 @@ from pydantic_core import from_json
 from ..errors import (
     BeginRefused,
     LocalProtocolError,
+    ModelRetry,
     ToolError,
     ToolFailed,
     ToolNotStarted,
@@ -41,7 +42,7 @@ from ..tools import Tool, Toolset
 from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
 from .approval import Deny, Resolution, denied
-from .endings import ValueEndings, as_read, cancelled, failure, no_key
+from .endings import ValueEndings, as_read, cancelled, failure, no_key, repeated
 from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .options import DispatchOptions
@@ -121,18 +122,19 @@ class Attempts:
                 await anyio.sleep(delay_s)
 
     def _find_operation(self, call: Call, tool: Tool[..., Any]) -> bool:
-        """Gives the call the key of its operation; returns False if its tool's own function fails."""
-        from .operations import operation_key
+        """Gives the call its operation, and its key; returns False if the tool's own function fails."""
+        from .operations import Operation  # few tools have one
 
-        host = self.host
-        scope_id = {"run": self.options.identity or host.run_id, "conversation": host.conversation_id or ""}
-        own = call.key if call.operation is None else call.operation[0]
+        conversation = self.host.conversation_id or ""
+        # Calls at hand that have a name have no run that goes on: their conversation is what goes on.
+        run = self.host.run_id if self.options.identity is None else conversation or self.options.identity
+        scope_id = {"run": run, "conversation": conversation, "forever": ""}[tool.scope]
         try:
-            key, done = operation_key(tool, call.ready[1].by_name, scope_id.get(tool.scope, ""))
+            call.operation = Operation.of(*call.ready, call.key, scope_id)
         except Exception as error:
             call.ending = no_key(tool.name, error, "operation")
             return False
-        call.key, call.operation = key, (own, done)
+        call.key = call.operation.key
         return True
 
     def _scope(self, call: Call) -> CancelScope:
@@ -150,11 +152,9 @@ class Attempts:
     def recorded(self, call: Call, found: Any) -> Ending:
         """Returns the ending that the store has on record."""
         ending = self._values(call).recorded(found)
-        if call.operation is None or not ending.recorded:
+        if call.operation is None or not ending.recorded or call.operation.has_made(found.result):
             return ending
-        from .operations import repeated, was_made_by
-
-        return ending if was_made_by(found.result, call.operation[0]) else repeated(ending)
+        return repeated(ending)
 
     def _values(self, call: Call) -> ValueEndings:
         return ValueEndings(call, call.ready[0], self.limits, self.options.any_value)
@@ -171,7 +171,7 @@ class Attempts:
         known."""
         if OUTCOMES[ending.outcome].may_have_had_effect:
             await claim.abandon()
-        elif OUTCOMES[ending.outcome].frees_claim or isinstance(ending.error, ToolNotStarted):
+        elif OUTCOMES[ending.outcome].frees_claim or isinstance(ending.error, _without_effect(call)):
             await claim.release()
         elif ending.result is None and ending.error is not None:
             await claim.fail(ending.error)
@@ -184,6 +184,12 @@ class Attempts:
         code, task = _NOT_KEPT[work]
         text = f"the store could not {task} ({type(error).__name__}); the call stays claimed"
         self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
+
+
+def _without_effect(call: Call) -> tuple[type[ToolError], ...]:
+    """Returns the errors of a call that is to run when it is made again."""
+    # A call that is wanted with other arguments is another call, but may be the same operation.
+    return (ToolNotStarted,) if call.operation is None else (ToolNotStarted, ModelRetry)
 
 
 @dataclass(slots=True, eq=False)
@@ -263,10 +269,9 @@ class _Attempt:
         self._check()
         store = attempts.options.store
         if store is not None and call.claim is None and (self.tool.effect == "once" or call.gated):
-            from .operations import with_call
             from .store import CallClaim  # most calls are in no store
 
-            noted = None if call.operation is None else partial(with_call, call.operation[0])
+            noted = None if call.operation is None else call.operation.noted
             await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call), noted))
         self.begun = True
         call.attempts += 1
@@ -288,7 +293,11 @@ class _Attempt:
 
         call, invocation = self.call, self.invocation
         try:
-            _, fingerprint = call.operation or (None, call_fingerprint(invocation.tool, invocation.arguments))
+            fingerprint = (
+                call_fingerprint(invocation.tool, invocation.arguments)
+                if call.operation is None
+                else call.operation.fingerprint
+            )
             found = await claim.make(fingerprint, self._seconds(), self._meets)
             if found is not None:
                 self.refused = self.attempts.recorded(call, found)

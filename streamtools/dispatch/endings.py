@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ..content import ToolResult
+from ..content import Text, ToolResult
 from ..errors import (
     ApprovalPending,
     CallCancelled,
@@ -44,12 +44,15 @@ from .results import AsRead, any_content, bounded, checked_content, is_small, no
 from .states import Call, Ending, RunCounts
 
 __all__ = [
-    "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key", "not_again",
-    "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
+    "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key",
+    "not_again", "repeated", "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
 ]  # fmt: skip
 
 
 _NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
+DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
+"""Begins what the model reads of a call that is answered by the result of another."""
+_TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
@@ -162,6 +165,17 @@ def failure(error: ToolError) -> Ending:
     if isinstance(error, ToolSuspended):
         return Ending("suspended", error)
     return Ending("failed", error, again=isinstance(error, (ToolNotStarted, ToolFailed)))
+
+
+def repeated(ending: Ending) -> Ending:
+    """Returns the ending of a call that asks for what another call has done, or tried, which a store has on record."""
+    if ending.error is not None and ending.result is None:
+        return replace(ending, error=type(ending.error)(f"{_TRIED_BEFORE} {ending.error}"))
+    note, result = DONE_BEFORE if ending.error is None else _TRIED_BEFORE, ending.result
+    content = ending.content() if callable(ending.content) else ending.content
+    if result is not None:
+        result = replace(result, blocks=(Text(note), *result.blocks), native={})
+    return replace(ending, content=f"{note}\n{content}", result=result)
 
 
 def as_read(ending: Ending) -> Any:

@@ -85,6 +85,7 @@ class Executor(Protocol):
 
         Raises:
             ToolNotStarted: before `begin` only: there is no worker, thread or tool for it, or the arguments do not fit.
+                After it the tool alone may say so, by its own exception (`ToolNotStarted.by_tool`).
             ToolOutcomeUnknown: after `begin`: nobody knows how the call ended.
             ToolTimeout: after `begin`: the call's seconds were over. Its effect up to then stays.
             ToolFailed: after `begin`: the tool raised; the text names the type and nothing more.

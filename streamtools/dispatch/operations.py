@@ -1,7 +1,7 @@
 """Names the operation that a call asks for, by which a store knows it again, whoever asks for it under whatever id.
 
-Input: a call of a tool with ``operation=``. Output: the key under which it is claimed, in place of the call's own. The
-call that had the effect is named in the record, so that any other call which is answered by it is told so.
+Input: a call of a tool with ``operation=``. Output: its `Operation`, under whose key it is claimed in place of its own.
+The record names the call that had the effect, so that any other call which it answers reads that this was done before.
 """
 
 from __future__ import annotations
@@ -9,68 +9,78 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
-from ..content import Text
-from ..tools import Tool
-from .states import Ending
+from ..tools import Bound, Tool
 
-__all__ = ["operation_key", "repeated", "with_call", "was_made_by"]
+__all__ = ["Operation"]
 
-_DONE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
-_FAILED = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
+_MOST_SCOPE_CHARS = 256  # a key is a text of 1,024 at most
 
 
-def operation_key(tool: Tool[..., Any], arguments: Mapping[str, Any], scope_id: str) -> tuple[str, str]:
-    """Returns the key of the operation that a call asks for, and a hash of what is done.
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a call asks for."""
 
-    Args:
-        tool: a tool with an operation.
-        arguments: the validated arguments by name, defaults included.
-        scope_id: the run or the conversation; empty if the operation is for ever.
+    key: str
+    """The key in the store, one for all calls that ask for it in its scope."""
+    fingerprint: str
+    """A hash of the tool's name and of what is done."""
+    call_key: str
+    """The key of the call itself."""
 
-    Raises:
-        Exception: the tool's own function has raised this, an argument is missing, or the operation is no plain value.
-    """
-    operation = tool.operation
-    if callable(operation):
-        named = operation(arguments)
-        if named is None:
-            raise ValueError("the operation is None, which would be the same one for all calls")
-    else:
-        names = (operation,) if isinstance(operation, str) else operation or ()
-        named = [arguments[name] for name in names]
-    plain = from_json(to_json(named))
-    text = json.dumps([tool.name, plain], sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    place = scope_id if len(scope_id) <= 256 else hashlib.sha256(scope_id.encode("utf-8", "replace")).hexdigest()
-    return f"operation:{tool.scope}:{place}:{digest[:32]}", digest
+    @classmethod
+    def of(cls, tool: Tool[..., Any], bound: Bound, call_key: str, scope_id: str) -> Operation:
+        """Returns the operation that a call asks for.
+
+        Args:
+            tool: a tool with an operation.
+            bound: the call's arguments.
+            call_key: the key of the call itself.
+            scope_id: the run or the conversation; empty if the operation is for ever.
+
+        Raises:
+            Exception: the tool's own function has raised this, an argument is missing, or it is no plain value.
+        """
+        given = tool.operation
+        if callable(given):
+            done = given(bound.by_name)
+            if done is None:
+                raise ValueError("the operation is None, which would be the same one for all calls")
+        else:
+            done = [tool.argument(bound, name) for name in ((given,) if isinstance(given, str) else given or ())]
+        text = json.dumps([tool.name, _plain(done)], sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if len(scope_id) > _MOST_SCOPE_CHARS:
+            scope_id = hashlib.sha256(scope_id.encode("utf-8", "replace")).hexdigest()
+        return cls(f"operation:{tool.scope}:{scope_id}:{digest[:32]}", digest, call_key)
+
+    def noted(self, record: bytes) -> bytes:
+        """Returns a record that names the call which it is of."""
+        return record[:-1] + b',"call":' + to_json(self.call_key) + b"}"
+
+    def has_made(self, record: bytes | None) -> bool:
+        """Returns whether a record is of the call itself."""
+        try:
+            return record is not None and bool(from_json(record).get("call") == self.call_key)
+        except (ValueError, AttributeError):  # a person has settled it
+            return False
 
 
-def with_call(call_key: str, record: bytes) -> bytes:
-    """Returns a record that names the call which it is of."""
-    return record[:-1] + b',"call":' + to_json(call_key) + b"}"
-
-
-def was_made_by(record: bytes | None, call_key: str) -> bool:
-    """Returns whether a record is of this call."""
-    if record is None:
-        return False
-    try:
-        return bool(from_json(record).get("call") == call_key)
-    except (ValueError, AttributeError):  # a person has settled it, or it cannot be read
-        return False
-
-
-def repeated(ending: Ending) -> Ending:
-    """Returns the ending of a call that asks for what had been done, or tried, already."""
-    if ending.error is not None and ending.result is None:
-        return replace(ending, error=type(ending.error)(f"{_FAILED} {ending.error}"))
-    note, result = _DONE if ending.error is None else _FAILED, ending.result
-    content = ending.content() if callable(ending.content) else ending.content
-    if result is not None:
-        result = replace(result, blocks=(Text(note), *result.blocks), native={})
-    return replace(ending, content=f"{note}\n{content}", result=result)
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON, the same in every process: a set, which has no order, as a sorted list."""
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(one) for one in value), key=lambda one: json.dumps(one, sort_keys=True))
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, BaseModel):
+        return {name: _plain(one) for name, one in value}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return from_json(to_json(value))

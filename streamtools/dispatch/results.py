@@ -21,7 +21,7 @@ from pydantic_core import from_json, to_json
 
 from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
-from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolSuspended, ToolTimeout
 from ..limits import Limits
 from ..tools import LARGE_CHARS, Tool
 
@@ -345,7 +345,7 @@ def tool_error(tool: str, error: BaseException) -> ToolError:
 
 
 def _is_of_another_call(error: ToolError) -> bool:
-    if isinstance(error, ToolNotStarted):
+    if isinstance(error, (ToolNotStarted, ToolSuspended)):
         return isinstance(error, BeginRefused) or error.by_tool is None
     return isinstance(error, ToolTimeout)
 

@@ -42,6 +42,7 @@ from .pool import Job
 from .timers import Timer
 
 if TYPE_CHECKING:
+    from .operations import Operation
     from .store import CallClaim
 
 __all__ = [
@@ -260,7 +261,7 @@ class Call:
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
-    operation: tuple[str, str] | None = None  # its own key, and a hash of what it asks for
+    operation: Operation | None = None  # what it asks for, by which it is known in the store
     claim: CallClaim | None = None  # in the store, once it has begun
     tasks: int = 0  # how many are alive: its own, or its approver's
     scope: CancelScope | None = None  # around the work that such a task does now
@@ -302,17 +303,10 @@ class Call:
         """Returns the key of the thing that the call works on. Raises the error of the tool's own function, or of a
         missing argument."""
         tool, bound = self.ready
-        named, key = bound.by_name, tool.conflict_key
+        key = tool.conflict_key
         if key is None:
             return None
-        if not isinstance(key, str):
-            return key(named)
-        if tool.schema_source == "typed_model":
-            (whole,) = named.values()
-            return whole.get(key) if isinstance(whole, dict) else getattr(whole, key)
-        if tool.schema_source == "typed_signature":
-            return named[key]  # type: ignore[no-any-return]
-        return named.get(key)
+        return tool.argument(bound, key) if isinstance(key, str) else key(bound.by_name)
 
     def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
         """Returns the call's Observation for this ending."""

@@ -12,13 +12,15 @@ claim notes its host and process, and a lease, which the store renews by itself 
 runs, the call is still running; once the lease has run out, or the process is gone, the call's end is unknown.
 
 Theory of operation of `CallClaim`. The claim is made inside ``begin()``: after the call has its place, thread and
-worker, and before any of its tool's code. So a call that only waited has claimed nothing. A claim ends in one of three
-ways. The call has an end: the end is put on record, also a failure in the tool's words. The call did not begin after
-all, since it was cancelled while its claim was being made: the claim is given back. Nobody knows how the call ended (a
-timeout, a cancellation, a lost worker): the claim is abandoned, and the next dispatch learns of that.
+worker, and before any of its tool's code. So a call that only waited has claimed nothing. A claim that meets a running
+call waits for that call's record, and answers from it. A claim ends in one of three ways. The call has an end: the end
+is put on record, also a failure in the tool's words. The call has had no effect: it was cancelled while its claim was
+being made, its tool says so, or it is suspended: the claim is given back. Nobody knows how the call ended (a timeout, a
+cancellation, a lost worker): the claim is abandoned, and the next dispatch learns of that.
 
-Once the claim is made, nothing that the store does changes how the call ended. Waits for a store are never shielded: a
-store finishes by itself, once asked, even if its waiter is cancelled.
+Once the claim is made, nothing that the store does changes how the call ended; an end that it would not take is kept,
+and repeated (`UnsavedEnds`). Waits for a store are never shielded: a store finishes by itself, once asked, even if its
+waiter is cancelled.
 """
 
 from __future__ import annotations
@@ -33,13 +35,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from platform import node as gethostname
 from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled, current_token
 from pydantic_core import from_json, to_json
 
 from ..content import ToolResult
@@ -53,7 +55,7 @@ from ..errors import (
     ToolSuspended,
     ToolTimeout,
 )
-from ..event_loop import ring, spawn
+from ..event_loop import call_soon, spawn
 from ..limits import checked_bound
 from .executor import Emit, Executor, Invocation
 from .results import decode_error, decode_result, encode_error, encode_result
@@ -87,7 +89,7 @@ class StillRunning:
     """The call was begun, and its claim is alive: it runs now, in this process or another one."""
 
     claimed_at: float
-    """When the call was claimed, in seconds since 1970."""
+    """When the call was claimed, in seconds since 1970; the same in every answer about one claim."""
     host: str
     """The name of the machine that runs it."""
     pid: int
@@ -231,10 +233,16 @@ class MemoryStore:
     async def changed(self, key: str, seconds: float, /) -> None:
         """See `LeasingStore`."""
         entry = self._entries.get(key)
-        if entry is not None and entry.runs and not entry.completed:
-            entry.ended = entry.ended or anyio.Event()
+        if entry is None or entry.completed or not entry.runs:
+            return
+        ended = anyio.Event()
+        wake = partial(call_soon, current_token(), ended.set)  # the call may run in another event loop
+        entry.waiting.append(wake)
+        try:
             with anyio.move_on_after(seconds):
-                await entry.ended.wait()
+                await ended.wait()
+        finally:
+            entry.waiting.remove(wake)
 
     def _forget_one(self) -> None:
         oldest = next((key for key, entry in self._entries.items() if entry.completed), None)
@@ -250,11 +258,11 @@ class _Entry:
     runs: bool = True
     completed: bool = False
     result: bytes | None = None
-    ended: anyio.Event | None = None  # made when somebody waits for the claim's end
+    waiting: list[Callable[[], None]] = field(default_factory=list)  # wake those who wait for the claim's end
 
     def ends(self) -> None:
-        if self.ended is not None:
-            ring(self.ended)
+        for wake in list(self.waiting):
+            wake()
 
 
 # -- the process that has made a claim ---------------------------------------------------------------------------------
@@ -427,7 +435,7 @@ class CallClaim:
         except BaseException:  # cancelled while the claim was being made: nothing has run, and nothing will
             await self.release()
             raise
-        unsaved_ends(self._store).forget(self._key)
+        unsaved_ends(self._store).forget(self._key)  # the key was free: the store had taken its end
         self._renew_later()
         return None
 
@@ -460,11 +468,10 @@ class CallClaim:
 
     def _renew(self) -> None:
         self._renew_later()
-        spawn(_renewed, self)
+        spawn(CallClaim._renewed, self)
 
-    async def renew(self) -> None:
-        """Renews the lease, unless the claim has ended."""
-        if self._timers:
+    async def _renewed(self) -> None:
+        if self._timers:  # else the claim has ended
             try:
                 await self._store.renew(self._key)  # type: ignore[attr-defined]
             except Exception:  # there is time for another try
@@ -522,13 +529,9 @@ class CallClaim:
         return None
 
     def _unsaved(self, result: bytes | None) -> None:
-        until = time.monotonic() + lease_of(self._store)
-        unsaved_ends(self._store).add(self._key, UnsavedEnd(self._fingerprint, result, until))
-        spawn(_repeated, self._store)
-
-
-async def _renewed(claim: CallClaim) -> None:
-    await claim.renew()
+        ends, until = unsaved_ends(self._store), time.monotonic() + lease_of(self._store)
+        ends.add(self._key, UnsavedEnd(self._fingerprint, result, until))
+        spawn(ends.repeat, self._store)
 
 
 # -- known ends that a store would not take ----------------------------------------------------------------------------
@@ -557,19 +560,16 @@ class UnsavedEnds:
 
     def add(self, key: str, end: UnsavedEnd) -> None:
         """Keeps an end, and forgets the oldest ones beyond the bounds."""
-        self._drop(key)
+        self.forget(key)
         self._ends[key] = end
         self._bytes += len(end.result or b"")
         while len(self._ends) > _MOST_UNSAVED or self._bytes > _MOST_UNSAVED_BYTES:
-            self._drop(next(iter(self._ends)))
-
-    def _drop(self, key: str) -> None:
-        if (end := self._ends.pop(key, None)) is not None:
-            self._bytes -= len(end.result or b"")
+            self.forget(next(iter(self._ends)))
 
     def forget(self, key: str) -> None:
-        """Forgets the end of a key that was claimed anew: it was free, so the store had taken the end."""
-        self._drop(key)
+        """Forgets an end, which the store has taken, or takes no more."""
+        if (end := self._ends.pop(key, None)) is not None:
+            self._bytes -= len(end.result or b"")
 
     async def record(self, store: IdempotencyStore, key: str, fingerprint: str) -> Recorded | None:
         """Returns the record of a call whose end is known here alone. A claim that was to be released is released."""
@@ -583,7 +583,7 @@ class UnsavedEnds:
                 continue
             with self._asking(key):
                 await store.release(key)
-                self._drop(key)
+                self.forget(key)
         return None
 
     @contextmanager
@@ -608,7 +608,7 @@ class UnsavedEnds:
                         continue
                     with self._asking(key):
                         if time.monotonic() >= end.until or await _is_taken(store, key, end):
-                            self._drop(key)
+                            self.forget(key)
         finally:
             self._repeats = False
 
@@ -621,10 +621,6 @@ async def _is_taken(store: IdempotencyStore, key: str, end: UnsavedEnd) -> bool:
     except Exception:
         return False
     return True
-
-
-async def _repeated(store: IdempotencyStore) -> None:
-    await unsaved_ends(store).repeat(store)
 
 
 def unsaved_ends(store: IdempotencyStore) -> UnsavedEnds:
@@ -641,6 +637,8 @@ def lease_of(store: IdempotencyStore) -> float:
 
 
 _unsaved: weakref.WeakKeyDictionary[IdempotencyStore, UnsavedEnds] = weakref.WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
+    os.register_at_fork(after_in_child=_unsaved.clear)  # the parent repeats its own
 _MOST_UNSAVED = 1_000
 _MOST_UNSAVED_BYTES = 16 << 20
 _LEASE_S = 30.0

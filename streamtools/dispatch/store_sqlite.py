@@ -64,7 +64,7 @@ __all__ = ["SqliteStore", "StoreJob", "StoredCall", "ThreadedStore", "checked_se
 T = TypeVar("T")
 
 IDLE_S = 1.0  # until a thread with nothing to do ends
-_MOST_FAILED = 10_000  # claims whose ends could not be written; beyond that, their leases end
+_MOST_FAILED = 10_000  # claims whose ends could not be written, more than are repeated at any time
 GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
 
 
@@ -319,8 +319,10 @@ class ThreadedStore(ABC):
         try:
             yield claim_id
         except Exception:
-            if claim_id is not None and len(self._failed) < _MOST_FAILED:
+            if claim_id is not None:
                 self._failed[key] = claim_id
+                if len(self._failed) > _MOST_FAILED:
+                    del self._failed[next(iter(self._failed))]
             raise
 
     # -- for each kind of store to implement, called in its thread. A claim's id is None if another store has made it --

@@ -34,6 +34,7 @@ from ..errors import (
     ToolError,
     ToolFailed,
     ToolNotStarted,
+    ToolSuspended,
 )
 from ..event_loop import ring
 from ..events import (
@@ -349,7 +350,7 @@ class Transitions:
     def _observe(self, call: Call, ending: Ending) -> None:
         """Makes the call's one observation."""
         error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
-        if isinstance(error, ToolNotStarted):
+        if isinstance(error, (ToolNotStarted, ToolSuspended)):
             error.by_tool = None
         if error is not None and ending.content is None:
             hint = endings.not_again(call, ending)

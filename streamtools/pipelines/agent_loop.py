@@ -112,10 +112,12 @@ def agent_loop(
     conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
     if mode is not None:
         options = {"stages": mode.stages(), **options}
-    pipeline(b"", tools=conversation.tools, wire=wire, observers=(), **options)
+    run = Trajectory.of_loop(trajectory, suspended, name, conversation_id)
+    tried = Trajectory(conversation_id=run.conversation_id, default_observers=False)
+    pipeline(b"", tools=conversation.tools, wire=wire, trajectory=tried, **options)
     if suspended is not None:
         conversation.with_results(list(messages), suspended.placeholders())
-        resume(suspended, tools=conversation.tools, decisions=decisions, observers=(), **of_resume(options))
+        resume(suspended, tools=conversation.tools, decisions=decisions, trajectory=tried, **of_resume(options))
     return AgentLoop(
         call_model,
         messages,
@@ -123,7 +125,7 @@ def agent_loop(
         wire=wire,
         max_steps=max_steps,
         stop=stop,
-        trajectory=Trajectory.of_loop(trajectory, suspended, name, conversation_id),
+        trajectory=run,
         options=options,
         resuming=None if suspended is None else (suspended, decisions),
     )

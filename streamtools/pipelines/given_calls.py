@@ -52,22 +52,30 @@ class GivenCall:
     """As `ToolCall.awaits`."""
     caller: Caller = "direct"
     """As `ToolCall.caller`."""
+    is_named_here: bool = False
+    """Its id is made up."""
     ended: ToolCallEnd | None = None
     """How it ended, if that keeps it from being read again."""
 
 
-def as_given(calls: Iterable[AnyCall]) -> list[GivenCall]:
+def as_given(calls: Iterable[AnyCall], *, need_ids: bool = False) -> list[GivenCall]:
     """Reads the calls of `run_calls`.
+
+    Args:
+        calls: as for `run_calls`.
+        need_ids: make none up: a store is to know the calls again.
 
     Raises:
         TypeError: something is no call; the message says where it stands, and what is one.
-        ValueError: two calls have one id, or the provider runs a call itself.
+        ValueError: two calls have one id, one needs an id and has none, or the provider runs a call itself.
     """
     if isinstance(calls, (str, Mapping, ToolCall)) or not isinstance(calls, Iterable):
         raise TypeError(f"calls is a list of calls, not {type(calls).__name__}; write [(id, name, arguments)]")
     found = [_as_given(call, place) for place, call in enumerate(calls)]
     seen: set[str] = set()
     for place, call in enumerate(found):
+        if need_ids and call.is_named_here:
+            raise ValueError(f"calls[{place}]: a store knows no call again without an id; write (id, name, arguments)")
         if call.call_id in seen:
             raise ValueError(f"calls[{place}]: another call has the id {call.call_id!r}; each needs its own")
         seen.add(call.call_id)
@@ -107,7 +115,7 @@ def _of_three(call_id: object, name: object, arguments: object, place: int) -> G
         raise TypeError(f"calls[{place}]: the tool's name is a text, not {type(name).__name__}")
     if call_id is not None and not isinstance(call_id, str):
         raise TypeError(f"calls[{place}]: the id is a text, or None to make one up, not {type(call_id).__name__}")
-    given = GivenCall(call_id=call_id or f"call_{uuid.uuid4().hex}", name=name)
+    given = GivenCall(call_id=call_id or f"call_{uuid.uuid4().hex}", name=name, is_named_here=not call_id)
     try:
         return replace(given, text=_text(name, arguments))
     except InvalidArguments as error:

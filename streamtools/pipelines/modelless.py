@@ -124,7 +124,8 @@ def run_calls(
     Raises:
         TypeError: something is no call, or there is no such option; or there is a store, and neither an identity nor a
             trajectory by which it would know the calls again.
-        ValueError: two calls have one id, or the provider runs a call itself.
+        ValueError: two calls have one id, a call has none by which a store would know it again, or the provider runs a
+            call itself.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
     if store is not None and identity is None and trajectory is None:
@@ -134,7 +135,7 @@ def run_calls(
         )
     if identity is not None and (not isinstance(identity, str) or not identity):
         raise TypeError(f"identity is a text that is not empty, not {type(identity).__name__}")
-    step, given = _ModellessStep(tools, options, trajectory), as_given(calls)
+    step, given = _ModellessStep(tools, options, trajectory), as_given(calls, need_ids=store is not None)
     if len(given) > step.limits.max_tool_calls:
         step.limits = replace(step.limits, max_tool_calls=len(given))
     return step.pipeline(

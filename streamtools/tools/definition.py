@@ -364,6 +364,18 @@ class Tool(RunOptions, Generic[P, R]):
             return bound.args, bound.kwargs
         return self._binder.arrange(bound.by_name, {name: one.value(ctx) for name, one in injected.items()})
 
+    def argument(self, bound: Bound, name: str) -> Any:
+        """Returns one of a call's validated arguments by its name in the schema; None if it is missing.
+
+        Raises:
+            KeyError, AttributeError: the function has no such argument.
+        """
+        named = bound.by_name
+        if self.schema_source == "typed_model":
+            (whole,) = named.values()
+            return whole.get(name) if isinstance(whole, dict) else getattr(whole, name)
+        return named[name] if self.schema_source == "typed_signature" else named.get(name)
+
     @property
     def needs_context(self) -> bool:
         """The function cannot run without the ``context=`` of a pipeline."""

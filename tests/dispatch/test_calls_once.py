@@ -556,16 +556,16 @@ async def test_only_what_an_executor_has_not_begun_runs_the_next_time(
         assert (second.only.outcome, second.only.recorded) == (then, then != "unknown")
 
 
-async def _other_call_refused() -> Exception:
+async def _other_call_ended(end: Exception) -> Exception:
     """The end of a call that a tool has made itself."""
 
     @tool
     def other() -> None:
         """Do something."""
-        raise ToolNotStarted("no worker for the other call")
+        raise end
 
     error = (await run_calls([("x", "other", {})], [other])).observations[0].error
-    assert isinstance(error, ToolNotStarted)
+    assert error is end
     return error
 
 
@@ -585,12 +585,13 @@ async def test_a_tool_that_says_that_it_has_had_no_effect_runs_when_the_call_is_
         assert (paid.only.outcome, paid.only.recorded, paid.only.attempts) == ("ok", False, 1)
 
 
-@pytest.mark.parametrize("word", ["start", "time"])
+@pytest.mark.parametrize("word", ["start", "time", "suspended"])
 @pytest.mark.parametrize("place", ["here", "in an executor"])
 async def test_how_another_call_ended_says_nothing_of_the_tools_own(
     store: IdempotencyStore, effects: Effects, word: str, place: str
 ) -> None:
-    error = await _other_call_refused() if word == "start" else ToolTimeout(3)
+    ends = {"start": ToolNotStarted("no worker for the other call"), "suspended": ToolSuspended("the other call waits")}
+    error = await _other_call_ended(ends[word]) if word in ends else ToolTimeout(3)
     pay = effects.tool(error)
     async with LocalExecutor([pay]) as executor:
         options = {"executor": executor} if place != "here" else {}

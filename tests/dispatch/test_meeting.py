@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -15,8 +18,6 @@ from streamtools.dispatch.executors import Claimed, Recorded, call_fingerprint
 from streamtools.dispatch.results import encode_result
 from streamtools.dispatch.store import UnsavedEnd, UnsavedEnds
 from streamtools.errors import ToolNotStarted, ToolSuspended
-
-pytestmark = pytest.mark.anyio
 
 
 class Leasing(MemoryStore):
@@ -37,6 +38,7 @@ class Leasing(MemoryStore):
             raise OSError("the store is busy")
 
 
+@pytest.mark.anyio
 async def test_the_lease_of_a_call_that_goes_on_is_renewed_until_it_ends() -> None:
     store = Leasing()
 
@@ -53,6 +55,7 @@ async def test_the_lease_of_a_call_that_goes_on_is_renewed_until_it_ends() -> No
         assert (seen.only.outcome, set(store.renewed)) == ("ok", {key_of(call_id)})
 
 
+@pytest.mark.anyio
 async def test_a_call_that_waits_goes_on_when_the_store_cannot_notify_it() -> None:
     class Deaf(MemoryStore):
         async def changed(self, key: str, seconds: float, /) -> None:
@@ -86,6 +89,7 @@ async def test_a_call_that_waits_goes_on_when_the_store_cannot_notify_it() -> No
         assert (seen[0].only.outcome, seen[0].only.value, seen[0].only.recorded) == ("ok", "paid there", True)
 
 
+@pytest.mark.anyio
 async def test_a_claim_that_could_not_be_given_back_is_given_back_before_the_call_runs_again() -> None:
     class Once(MemoryStore):
         fails = 1
@@ -112,6 +116,7 @@ async def test_a_claim_that_could_not_be_given_back_is_given_back_before_the_cal
     assert (again.only.outcome, again.only.attempts, again.only.recorded, ends) == ("ok", 1, False, [])
 
 
+@pytest.mark.anyio
 async def test_known_ends_that_wait_for_a_store_are_bounded_and_given_up_with_their_lease() -> None:
     store, soon = MemoryStore(), 1e12
     ends = UnsavedEnds()
@@ -135,3 +140,36 @@ async def test_known_ends_that_wait_for_a_store_are_bounded_and_given_up_with_th
     await ends.repeat(store)
     assert await ends.record(store, "late", "f") is None
     assert not isinstance(await store.claim("late", "f"), Recorded)
+
+
+def test_a_call_that_runs_in_another_event_loop_wakes_who_waits_for_it() -> None:
+    store, begun, may_end = MemoryStore(), threading.Event(), threading.Event()
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        begun.set()
+        assert may_end.wait(WAIT_S)
+        return "paid"
+
+    async def turn() -> Seen:
+        return await run(said("pay"), pay, store)
+
+    async def meeting() -> Seen:
+        async with anyio.create_task_group() as group:
+            group.start_soon(may_end_soon)
+            return await turn()
+
+    async def may_end_soon() -> None:
+        await anyio.wait_all_tasks_blocked()
+        may_end.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(asyncio.run, turn(), debug=True)
+        assert begun.wait(WAIT_S)
+        second = asyncio.run(meeting(), debug=True)
+    assert [(one.only.value, one.only.recorded) for one in (first.result(), second)] == [
+        ("paid", False),
+        ("paid", True),
+    ]
+    assert first.result().warnings == []

@@ -9,12 +9,14 @@ from typing import Any
 import anyio
 import pytest
 from once_turns import run, said
+from pydantic import BaseModel
+from streams import chat, stream
 
-from streamtools import Observation, ToolContext, Trajectory, resume, run_calls, tool
+from streamtools import Observation, Tool, ToolContext, Trajectory, agent_loop, resume, run_calls, tool
 from streamtools.content import Text, ToolResult
 from streamtools.dispatch import Decision, MemoryStore
 from streamtools.dispatch.results import encode_result
-from streamtools.errors import ToolDefinitionError, ToolError, ToolNotStarted, ToolOutcomeUnknown
+from streamtools.errors import ModelRetry, ToolDefinitionError, ToolError, ToolNotStarted, ToolOutcomeUnknown
 
 pytestmark = pytest.mark.anyio
 
@@ -131,6 +133,89 @@ async def test_what_is_done_is_named_by_validated_arguments_and_their_defaults()
         await bank.call("a", store, **one)
         await bank.call("b", store, **other)
         assert (len(bank.paid) == 1) is is_same, number
+
+
+class Payment(BaseModel):
+    to: str
+    amount: int = 7
+    tags: set[int] = set()
+
+
+async def test_an_operation_is_named_alike_whatever_has_made_the_tool_and_however_a_set_is_ordered() -> None:
+    paid: list[str] = []
+
+    def with_model(payment: Payment) -> str:
+        paid.append("")
+        return "paid"
+
+    @tool(operation=("to", "tags"))
+    def with_set(to: str, tags: set[int]) -> str:
+        """Pay."""
+        paid.append("")
+        return "paid"
+
+    @tool(operation=lambda given: [given["payment"]])
+    def whole(payment: Payment) -> str:
+        """Pay."""
+        paid.append("")
+        return "paid"
+
+    def foreign(arguments: dict[str, Any]) -> str:
+        paid.append("")
+        return "paid"
+
+    schema = {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}}}
+    by_schema = Tool.from_schema(
+        foreign, schema, name="by_schema", description="Pay.", pass_as="mapping", operation=("to", "amount")
+    )
+    by_model = Tool.from_model(Payment, with_model, name="by_model", description="Pay.", operation=("to", "amount"))
+    ada, back_and_forth = {"to": "Ada"}, [{"to": "Ada", "tags": tags} for tags in ([0, 8], [8, 0])]  # 0 and 8 collide
+    cases: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+        (by_model, {**ada, "tags": [1]}, {**ada, "amount": 7}),
+        (with_set, *back_and_forth),
+        (whole, {"payment": back_and_forth[0]}, {"payment": back_and_forth[1]}),
+        (by_schema, ada, {**ada, "more": 1}),
+    ]
+    for made, one, other in cases:
+        paid.clear()
+        calls = [("a", made.name, one), ("b", made.name, other)]
+        turn = await run_calls(calls, [made], store=MemoryStore(), identity="m")
+        ends = sorted((seen.outcome, seen.recorded) for seen in turn.observations)  # either thread may be the first
+        assert ends == [("ok", False), ("ok", True)], made.name
+        assert len(paid) == 1
+
+
+async def test_a_call_that_is_wanted_with_other_arguments_is_not_on_record_for_its_operation() -> None:
+    ends: list[Any] = [ModelRetry("the memo is too long"), "paid"]
+    bank, store = Bank(lambda: ends.pop(0)), MemoryStore()
+    first, again = await bank.call("a", store, memo="x" * 99), await bank.call("b", store, memo="x")
+    assert (first.outcome, again.outcome, again.value, again.recorded) == ("failed", "ok", "paid", False)
+
+
+async def test_a_conversation_goes_on_in_the_next_run_and_in_calls_at_hand() -> None:
+    bank, store = Bank(scope="conversation"), MemoryStore()
+    bodies = iter([chat(calls=[said("pay", "a", to="Ada", amount=7)]), chat(["Done."], finish="stop")] * 2)
+
+    async def ask(messages: Any, tools: Any) -> Any:
+        return stream(next(bodies))
+
+    for _ in range(2):
+        await agent_loop(
+            ask,
+            [{"role": "user", "content": "Pay Ada."}],
+            tools=[bank.pay],
+            wire="openai.chat_completions",
+            store=store,
+            conversation_id="c1",
+        )
+    assert len(bank.paid) == 1
+    for scope in ("run", "conversation"):
+        other = Bank(scope=scope)
+        for identity in ("m1", "m2"):  # calls at hand have no run but their conversation
+            talk = Trajectory(conversation_id="c2")
+            calls = [("a", "pay", {"to": "Ada", "amount": 7})]
+            await run_calls(calls, [other.pay], store=store, identity=identity, trajectory=talk)
+        assert len(other.paid) == 1, scope
 
 
 async def test_a_call_whose_operation_cannot_be_named_does_not_run() -> None:

@@ -210,6 +210,8 @@ async def test_a_store_knows_calls_again_by_their_identity_whatever_run_they_are
     assert paid == [seen[0].idempotency_key, seen[2].idempotency_key] != [seen[2].idempotency_key] * 2
     with pytest.raises(TypeError, match="knows no call again without a stable identity; write run_calls"):
         run_calls(calls, [pay], store=store)
+    with pytest.raises(ValueError, match=r"calls\[0\]: a store knows no call again without an id"):
+        run_calls([(None, "pay", {})], [pay], store=store, identity="thread/1")
     for wrong in ("", 7):
         with pytest.raises(TypeError, match="identity is a text"):
             run_calls(calls, [pay], store=store, identity=wrong)  # type: ignore[arg-type]
