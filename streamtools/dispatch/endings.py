@@ -36,7 +36,7 @@ from ..errors import (
     ToolSuspended,
     UnknownTool,
 )
-from ..events import StreamEnd
+from ..events import Observation, StreamEnd
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
 from ..tools import TakesLong, Tool
@@ -44,8 +44,8 @@ from .results import AsRead, any_content, bounded, checked_content, is_small, no
 from .states import Call, Ending, RunCounts
 
 __all__ = [
-    "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "left_over", "no_key",
-    "not_again", "repeated", "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
+    "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "is_repetition", "left_over",
+    "no_key",     "not_again", "repeated", "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
 ]  # fmt: skip
 
 
@@ -176,6 +176,11 @@ def repeated(ending: Ending) -> Ending:
     if result is not None:
         result = replace(result, blocks=(Text(note), *result.blocks), native={})
     return replace(ending, content=f"{note}\n{content}", result=result)
+
+
+def is_repetition(seen: Observation) -> bool:
+    """Returns whether a call was answered by the result of another."""
+    return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
 
 
 def as_read(ending: Ending) -> Any:

@@ -34,6 +34,7 @@ from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch import CallPool
+from ..dispatch.options import check_operations
 from ..dispatch.store import IdempotencyStore
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon
@@ -43,7 +44,9 @@ from ..observers import Observer
 from ..pipelines.entry import StepKeywords
 from ..pipelines.given_calls import AnyCall
 from ..pipelines.modelless import run_calls
-from ..tools import Tool
+from ..pipelines.trajectory import Trajectory
+from ..tools import Tool, Toolset
+from .identity import AnswerName
 
 __all__ = ["CallHost", "MakeObservers", "CallPlace"]
 
@@ -68,17 +71,19 @@ class CallHost:
 
     Args:
         adapter: its name, for errors.
+        known: the tools that have options of ours.
         store: as for `run_calls`.
         observers: makes the observers of each run; by default spans are drawn if OpenTelemetry is configured.
         options: as for `run_calls`.
 
     Raises:
-        TypeError: an option cannot hold where each call is a run of its own.
+        TypeError: an option cannot hold where each call is a run of its own, or a tool's operation without a store.
     """
 
     def __init__(
         self,
         adapter: str,
+        known: Toolset,
         *,
         store: IdempotencyStore | None,
         observers: MakeObservers | None,
@@ -89,6 +94,7 @@ class CallHost:
                 f'{adapter}: on_tool_error="cancel" cannot hold, since the framework runs each call of an answer by '
                 "itself; agent_loop(...) and CallsExecutor hold it"
             )
+        check_operations(known, store, "known when a call is made")
         self.store = store
         self._observers = observers
         self._options = options
@@ -102,7 +108,7 @@ class CallHost:
         self._lock = threading.Lock()
 
     async def run(
-        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: CallPlace | None
+        self, call: AnyCall, tool: Tool[..., Any], *, identity: AnswerName | None, place: CallPlace | None
     ) -> Observation:
         """Runs one call in the caller's event loop, and returns its Observation.
 
@@ -125,7 +131,7 @@ class CallHost:
             self._leave(place.answer, line)
 
     def run_sync(
-        self, call: AnyCall, tool: Tool[..., Any], *, identity: str | None, place: CallPlace | None
+        self, call: AnyCall, tool: Tool[..., Any], *, identity: AnswerName | None, place: CallPlace | None
     ) -> Observation:
         """Runs one call in the event loop of this host, and waits for its Observation; see `run`. May be called in any
         thread; calls of several threads run side by side."""
@@ -144,11 +150,13 @@ class CallHost:
                 raise
 
     async def _run(
-        self, call: AnyCall, tool: Tool[..., Any], identity: str | None, entered: Callable[[], None]
+        self, call: AnyCall, tool: Tool[..., Any], identity: AnswerName | None, entered: Callable[[], None]
     ) -> Observation:
         options: StepKeywords = {**self._options, "pool": self._pool}
+        answer, conversation = (None, None) if identity is None else identity
         observers = None if self._observers is None else self._observers()
-        running = run_calls([call], [tool], store=self.store, identity=identity, observers=observers, **options)
+        run = Trajectory(conversation_id=conversation, observers=observers)
+        running = run_calls([call], [tool], store=self.store, identity=answer, trajectory=run, **options)
         async with running as events:
             async for event in events:
                 if type(event) is StreamEnd:  # the call has its place by now, or waits for an approval, or is over

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["Identity", "answer_name", "check_identity", "given_name"]
+__all__ = ["AnswerName", "Identity", "answer_name", "check_identity", "given_name"]
 
 Identity: TypeAlias = str | Callable[[Any], str]
 """Names the run or conversation that calls belong to, the same after a crash: a text, or a function of what the
@@ -45,7 +45,16 @@ def given_name(adapter: str, identity: Identity, about: Any) -> str:
     return name
 
 
-def answer_name(*parts: object) -> str:
-    """Returns one text for these parts and for no others; a hash where they are long."""
-    name = "/".join(str(part).replace("%", "%25").replace("/", "%2F") for part in parts)
-    return name if len(name) <= _MOST_CHARS else hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+class AnswerName(NamedTuple):
+    """Names an answer of the model, and the conversation that it is a part of."""
+
+    answer: str
+    conversation: str
+
+
+def answer_name(conversation: object, *parts: object) -> AnswerName:
+    """Returns a name for these parts of a conversation, and for no others; a hash where they are long."""
+    name = "/".join(str(part).replace("%", "%25").replace("/", "%2F") for part in (conversation, *parts))
+    if len(name) > _MOST_CHARS:
+        name = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+    return AnswerName(name, str(conversation))

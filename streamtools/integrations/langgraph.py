@@ -27,13 +27,14 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
+from ..dispatch.endings import DONE_BEFORE, is_repetition
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
-from .identity import Identity, answer_name, check_identity, given_name
+from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsNode", "RunCalls"]
 
@@ -73,7 +74,7 @@ class RunCalls:
         check_identity("RunCalls", identity)
         self._known = Toolset(with_options)
         self._identity = identity
-        self._host = CallHost("RunCalls", store=store, observers=observers, options=options)
+        self._host = CallHost("RunCalls", self._known, store=store, observers=observers, options=options)
 
     async def __call__(self, request: Any, execute: Any) -> Any:
         """Runs one call; returns LangGraph's message or command for it, or raises the exception that LangGraph lets
@@ -120,7 +121,7 @@ class RunCalls:
             return known.running(run)
         return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
 
-    def _answer(self, request: Any, message: AIMessage | None, place: int | None) -> str | None:
+    def _answer(self, request: Any, message: AIMessage | None, place: int | None) -> AnswerName | None:
         """Returns a name for the model's answer that a call stands in; None if there is no store to know it by.
 
         Raises:
@@ -139,7 +140,7 @@ class RunCalls:
             raise TypeError(f"RunCalls: a store knows no call again that stands in no message of the state; {_WRITE}")
         # A state without the reducer `add_messages` has messages without ids.
         named = (message.id,) if message.id else (config.get("checkpoint_ns"), place)
-        return answer_name("langgraph", thread, *named)
+        return answer_name(thread, "langgraph", *named)
 
 
 class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
@@ -230,7 +231,18 @@ class _Call:
             return seen.value
         if not _is_record(seen.value):  # LangGraph cannot write it, a person has put it on record, or middleware
             return self._message(seen.model_content) if seen.recorded else seen.value
+        if is_repetition(seen):
+            return self._repeated(_read_back(seen.value))
         return self._done if seen.value == self._record else _read_back(seen.value)
+
+    def _repeated(self, value: Any) -> ToolMessage:
+        """Returns the message of a call that is answered by the end of another: what that has done to the graph, or
+        to its state, is not done again."""
+        if not isinstance(value, ToolMessage):
+            return self._message(f"{DONE_BEFORE}\n[a command, which the graph has followed]")
+        content = value.content
+        noted = f"{DONE_BEFORE}\n{content}" if isinstance(content, str) else [DONE_BEFORE, *content]
+        return value.model_copy(update={"content": noted, "tool_call_id": self.call["id"], "id": None})
 
     @staticmethod
     def _raised_or(value: Any) -> Any:

@@ -13,7 +13,7 @@ that history again. `RunContext.run_id` is not: each run has another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -23,13 +23,14 @@ from pydantic_ai.messages import ModelResponse, ToolReturn
 from pydantic_ai.toolsets import WrapperToolset
 
 from .. import errors
+from ..dispatch.endings import DONE_BEFORE, is_repetition
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
-from .identity import Identity, answer_name, check_identity, given_name
+from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsToolset"]
 
@@ -60,7 +61,9 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         check_identity("CallsToolset", self.identity)
         self.tools = Toolset(self.tools)
         if self.host is None:
-            self.host = CallHost("CallsToolset", store=self.store, observers=self.observers, options=self.options)
+            self.host = CallHost(
+                "CallsToolset", self.tools, store=self.store, observers=self.observers, options=self.options
+            )
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Runs one call; returns the tool's value, or raises its exception. Of a call that was not run, denied say, it
@@ -90,7 +93,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         call = (ctx.tool_call_id, name, tool_args)
         return one.answer(await self.host.run(call, made, identity=answer, place=place))
 
-    def _answer(self, ctx: Any) -> str | None:
+    def _answer(self, ctx: Any) -> AnswerName | None:
         """Returns a name for the response that a call stands in; None if there is no store to know it by.
 
         Raises:
@@ -109,9 +112,8 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
                 "ctx.deps.order)"
             )
         time = response.timestamp.isoformat()
-        return answer_name(
-            "pydantic-ai", response.conversation_id, response.run_id, time, response.provider_response_id
-        )
+        conversation = response.conversation_id or response.run_id
+        return answer_name(conversation, "pydantic-ai", response.run_id, time, response.provider_response_id)
 
 
 def _response_of(ctx: Any) -> tuple[ModelResponse | None, int | None]:
@@ -161,11 +163,21 @@ class _Call:
         if seen.recorded and isinstance(seen.error, errors.ModelRetry):
             raise ModelRetry(str(seen.error))
         if seen.recorded and seen.outcome == "ok":
-            return _read_back(seen.value)
+            value = _read_back(seen.value)
+            return _repeated(value) if is_repetition(seen) else value
         if not seen.attempts:
             return seen.model_content
         value = seen.unwrap()
         return self._value if _is_record(value) and value == self._record else value  # middleware may have changed it
+
+
+def _repeated(value: Any) -> Any:
+    """Returns the value of a call that is answered by the result of another, with a note for the model."""
+    if isinstance(value, str):
+        return f"{DONE_BEFORE}\n{value}"
+    returned = value if isinstance(value, ToolReturn) else ToolReturn(value)
+    more = [returned.content] if isinstance(returned.content, str) else returned.content or []
+    return replace(returned, content=[DONE_BEFORE, *more])
 
 
 # -- the value of a call in a store ------------------------------------------------------------------------------------

@@ -20,13 +20,14 @@ from typing import Any
 from smolagents import ToolCallingAgent
 from smolagents.utils import AgentError, AgentToolExecutionError
 
+from ..dispatch.endings import is_repetition
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
-from .identity import Identity, answer_name, check_identity, given_name
+from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsAgent"]
 
@@ -66,11 +67,11 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
                 "CallsAgent: a store knows no call again without a name for the run, since smolagents has none; write "
                 'CallsAgent(..., store=store, identity="order-7"), or identity=lambda agent: ...'
             )
-        self._host = CallHost("CallsAgent", store=store, observers=observers, options=options or {})
+        self._known = Toolset(with_options)
+        self._host = CallHost("CallsAgent", self._known, store=store, observers=observers, options=options or {})
         self._identity = identity
         self._runs = 0
         self._answer = _Answer((), None)
-        self._known = Toolset(with_options)
         super().__init__(*args, **more)
 
     def run(self, *args: Any, **more: Any) -> Any:
@@ -128,17 +129,17 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         if (seen.recorded and seen.outcome == "failed") or seen.outcome in ("timed_out", "unknown"):
             raise AgentToolExecutionError(str(seen.error), self.logger)
         if seen.recorded and seen.outcome == "ok":
-            return seen.value
+            return seen.model_content if is_repetition(seen) else seen.value
         return seen.unwrap() if seen.attempts else seen.model_content
 
-    def _name_of(self, memory_step: Any) -> str | None:
+    def _name_of(self, memory_step: Any) -> AnswerName | None:
         """Returns a name for the model's answer that calls stand in; None if there is no store to know it by."""
         if self._host.store is None or self._identity is None:
             return None
         name = given_name("CallsAgent", self._identity, self)
         # A text names all runs of this agent, so that they are counted; a function may name each by itself.
         runs = () if callable(self._identity) else (self._runs,)
-        return answer_name("smolagents", name, *runs, memory_step.step_number)
+        return answer_name(name, "smolagents", *runs, memory_step.step_number)
 
 
 class _Answer:
@@ -149,7 +150,7 @@ class _Answer:
         name: of the answer, for a store.
     """
 
-    def __init__(self, calls: Any, name: str | None) -> None:
+    def __init__(self, calls: Any, name: AnswerName | None) -> None:
         self.name = name
         self._lock = threading.Lock()
         self._left = list(enumerate(calls))

@@ -26,8 +26,10 @@ from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from ..content import FinalResult
 from ..dispatch import CallPool
+from ..dispatch.endings import DONE_BEFORE, is_repetition
+from ..dispatch.options import check_operations
 from ..dispatch.store import IdempotencyStore
-from ..errors import CallStillRunning, ToolDefinitionError, ToolError, ToolNotStarted, ToolSuspended
+from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation, ToolProgress
 from ..limits import Limits
 from ..pipelines.entry import StepKeywords
@@ -35,7 +37,7 @@ from ..pipelines.modelless import run_calls
 from ..pipelines.trajectory import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
 from .hosting import MakeObservers
-from .identity import Identity, answer_name, check_identity, given_name
+from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]
 
@@ -74,6 +76,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
     ) -> None:
         check_identity("CallsExecutor", identity)
         self._known = Toolset(tools)
+        conversation = "known when a call is made" if trajectory is None else trajectory.conversation_id
+        check_operations(self._known, store, conversation)
         self._store = store
         self._identity = identity
         self._trajectory = trajectory
@@ -106,15 +110,13 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
 
         tools = [self._tool(agent, name, uses, results, events) for name in {use["name"]: None for use in tool_uses}]
         calls = [(call_id, use["name"], use["input"]) for call_id, use in uses.items()]
-        async with run_calls(
-            calls,
-            [one for one in tools if one],
-            store=self._store,
-            identity=answer,
-            trajectory=self._trajectory,
-            observers=None if self._observers is None else self._observers(),
-            **self._options,
-        ) as running:
+        name, conversation = answer or (None, None)
+        run = self._trajectory
+        if run is None:
+            observers = None if self._observers is None else self._observers()
+            run = Trajectory(conversation_id=conversation, observers=observers)
+        used = [one for one in tools if one]
+        async with run_calls(calls, used, store=self._store, identity=name, trajectory=run, **self._options) as running:
             async for event in running:
                 if isinstance(event, ToolProgress):
                     yield event.value
@@ -122,7 +124,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
                     results[event.call_id].extend(_without_a_run(event))
         tool_results.extend(result for call_id in uses for result in results[call_id])
 
-    def _answer(self, agent: Any, tool_uses: list[Any]) -> str | None:
+    def _answer(self, agent: Any, tool_uses: list[Any]) -> AnswerName | None:
         """Returns a name for the model's answer that calls stand in; None if there is no store to know it by.
 
         Raises:
@@ -141,7 +143,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
                 'Agent(..., session_manager=FileSessionManager(session_id="order-7")), or give the calls a name of '
                 'your own: CallsExecutor(store=store, identity="order-7")'
             )
-        return answer_name("strands", session, agent.agent_id, place)
+        return answer_name(session, "strands", agent.agent_id, place)
 
     def _tool(
         self, agent: Any, name: str, uses: dict[str, Any], results: dict[str, list[Any]], events: _Events
@@ -169,20 +171,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
                 raise ToolNotStarted(words) if isinstance(raised, ToolNotStarted) else ToolError(words)
             yield FinalResult(encode_bytes_values(into[-1]) if into else None)
 
-        return _tool_of(theirs, name, run) if known is None else known.running(run)
-
-
-def _tool_of(theirs: Any, name: str, run: Any) -> Tool:
-    """Returns a tool of Strands' as one of ours, which calls `run`."""
-    try:
-        made = tool(theirs)
-    except ToolDefinitionError:  # Strands' decorator was given what a function of ours has in its docstring
-        made = None
-    if made is not None and made.name == name:
-        return made.running(run)
-    spec = theirs.tool_spec
-    schema = spec["inputSchema"].get("json", spec["inputSchema"])
-    return Tool.from_schema(run, schema, name=name, description=spec["description"], pass_as="mapping")
+        return (tool(theirs) if known is None else known).running(run)
 
 
 def _place_of(agent: Any, call_id: str) -> int | None:
@@ -204,7 +193,10 @@ def _without_a_run(seen: Observation) -> list[Any]:
     if seen.outcome == "suspended" or (seen.outcome == "ok" and not seen.recorded):
         return []
     if seen.outcome == "ok" and isinstance(seen.value, dict) and "toolUseId" in seen.value:
-        return [decode_bytes_values(seen.value)]
+        result = {**decode_bytes_values(seen.value), "toolUseId": seen.call_id}
+        if is_repetition(seen):
+            result["content"] = [{"text": DONE_BEFORE}, *result["content"]]
+        return [result]
     status = "success" if seen.outcome == "ok" else "error"
     return [{"toolUseId": seen.call_id, "status": status, "content": [{"text": seen.model_content}]}]
 

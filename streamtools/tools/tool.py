@@ -121,7 +121,8 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
         raise refuse(target.name, "is a tool already; to make another of its function, pass tool.fn")
     if isinstance(target, ToolMethod):
         raise refuse(target.function.__name__, "is a method; make the tool from an instance: instance.method is one")
-    if not inspect.isroutine(target):
+    # Strands' tools have `__get__`, which makes `inspect.isroutine` take them for functions.
+    if not (inspect.isfunction(target) or inspect.ismethod(target) or inspect.isbuiltin(target)):
         from .frameworks import read_framework_tool  # most tools are made of functions
 
         if (theirs := read_framework_tool(target)) is not None:

@@ -16,10 +16,11 @@ from promised import Seen
 
 from streamtools import Limits, Tool
 from streamtools.integrations.hosting import CallHost, CallPlace
+from streamtools.tools import Toolset
 
 
 def host_of(**options: Any) -> CallHost:
-    return CallHost("Test", store=None, observers=None, options=options)
+    return CallHost("Test", Toolset(), store=None, observers=None, options=options)
 
 
 def tool_of(run: Any, **options: Any) -> Tool[..., Any]:
@@ -80,7 +81,7 @@ def test_an_exclusive_call_from_a_thread_waits_for_one_of_an_event_loop() -> Non
 
 def test_an_interrupt_ends_the_call_that_is_waited_for() -> None:
     seen, begun = Seen(), threading.Event()
-    host = CallHost("Test", store=None, observers=lambda: [seen], options={})
+    host = CallHost("Test", Toolset(), store=None, observers=lambda: [seen], options={})
 
     async def stay(arguments: Any) -> None:
         begun.set()

@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from streamtools import tool
 from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch.endings import DONE_BEFORE
 from streamtools.errors import ToolNotStarted
 
 pytest.importorskip("langgraph.prebuilt")
@@ -235,7 +236,7 @@ async def test_what_a_person_has_put_on_record_reaches_the_graph(tmp_path: Path)
         from streamtools.dispatch.results import encode_result
         from streamtools.dispatch.store import call_fingerprint
 
-        key = "langgraph/order-7/m1:0::c0"
+        key = "order-7/langgraph/m1:0::c0"
         await store.claim(key, call_fingerprint("pay", {"to": "7"}))
         await store.complete(key, encode_result("it was paid"))
         assert contents(await graph.ainvoke(None, THREAD)) == ["it was paid"]
@@ -331,3 +332,26 @@ def test_after_a_kill_in_the_middle_the_next_process_repeats_no_call(tmp_path: P
     assert (tmp_path / "effects").read_text() == "7 die "
     assert "'paid 7'" in ran[1].stdout
     assert "how that ended is not known" in ran[1].stdout
+
+
+@pytest.mark.parametrize("how", INVOKED)
+async def test_an_operation_happens_once_in_its_thread_and_each_call_has_a_message_of_its_own(
+    how: str, store: SqliteStore
+) -> None:
+    known = [tool(pay, operation="to"), tool(route, operation="to")]
+    answers = iter([asked("route", "pay"), [{**one, "id": f"other {one['id']}"} for one in asked("route", "pay")], []])
+    graph = graph_of(lambda _: next(answers), node_of(store, with_options=known), InMemorySaver(), reads_on=True)
+    state = await run(how, graph, GO)
+    assert effects == {"pay 7": 1, "route 7": 1}
+    messages = [message for message in state["messages"] if isinstance(message, ToolMessage)]
+    assert [(one.tool_call_id, one.content) for one in messages if one.name == "pay"] == [
+        ("c1", "paid 7"),
+        ("other c1", f"{DONE_BEFORE}\npaid 7"),
+    ]
+    assert len({one.id for one in messages}) == len(messages)
+    assert [(one.tool_call_id, one.content) for one in messages if one.name == "route"] == [
+        ("c0", "went to 7"),
+        ("other c0", f"{DONE_BEFORE}\n[a command, which the graph has followed]"),
+    ]
+    with pytest.raises(TypeError, match="operation= of pay needs a store"):
+        node_of(None, with_options=known)

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from streamtools import tool
 from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch.endings import DONE_BEFORE
 from streamtools.errors import ToolNotStarted
 
 pytest.importorskip("pydantic_ai")
@@ -75,6 +77,12 @@ def pay(n: int) -> Receipt:
     return Receipt(to=f"number {n}")
 
 
+def words(n: int) -> str:
+    """Say something."""
+    effects[f"words {n}"] += 1
+    return f"said {n}"
+
+
 def charge(n: int) -> str:
     """Charge, and fail."""
     effects[f"charge {n}"] += 1
@@ -126,7 +134,7 @@ def agent_of(store: Any, *names: str, **more: Any) -> Any:
             return ModelResponse([TextPart("done")])
         return ModelResponse([ToolCallPart(name, {"n": 1}, f"call_{at}") for at, name in enumerate(names, 1)])
 
-    tools = FunctionToolset([pay, charge, approved, later, picky, closed, picture])
+    tools = FunctionToolset([pay, words, charge, approved, later, picky, closed, picture])
     toolset = CallsToolset(tools, store=store, **more)
     return Agent(FunctionModel(model), toolsets=[toolset], output_type=[str, DeferredToolRequests])
 
@@ -282,3 +290,20 @@ def test_after_a_kill_in_the_middle_the_next_process_repeats_no_call(tmp_path: P
     assert (ran[0].returncode, ran[1].returncode) == (-signal.SIGKILL, 0), (ran[0].stderr, ran[1].stderr)
     assert (tmp_path / "effects").read_text() == "pay die "
     assert "how that ended is not known" in ran[1].stdout
+
+
+async def test_an_operation_happens_once_in_its_conversation_and_the_model_reads_that_it_had(
+    store: SqliteStore,
+) -> None:
+    known = [tool(one, operation="n") for one in (pay, words, picture)]
+    first = await agent_of(store, "pay", "words", "picture", tools=known).run("go")
+    again = await agent_of(store, "pay", "words", "picture", tools=known).run(
+        "again", message_history=kept(first.all_messages())
+    )
+    assert effects == {"pay 1": 1, "words 1": 1, "picture 1": 1}
+    messages = again.new_messages()
+    assert results(messages)[1] == f"{DONE_BEFORE}\nsaid 1"
+    assert str(messages).count(DONE_BEFORE) == 3
+    assert results(messages)[2] == "drawn 1"
+    with pytest.raises(TypeError, match="operation= of pay needs a store"):
+        agent_of(None, "pay", tools=known)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from streamtools import tool as make_tool
 from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch.endings import DONE_BEFORE
 from streamtools.errors import ToolNotStarted
 
 pytest.importorskip("smolagents")
@@ -88,10 +90,10 @@ class Scripted(Model):  # type: ignore[misc]
         return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=made)
 
 
-def agent_of(store: Any, *steps: list[tuple[str, str]], identity: Any = "order-7") -> CallsAgent:
+def agent_of(store: Any, *steps: list[tuple[str, str]], identity: Any = "order-7", **more: Any) -> CallsAgent:
     """An agent as after a restart."""
     tools = [pay, charge, closed]
-    return CallsAgent(tools=tools, model=Scripted(*steps), verbosity_level=0, store=store, identity=identity)
+    return CallsAgent(tools=tools, model=Scripted(*steps), verbosity_level=0, store=store, identity=identity, **more)
 
 
 def shown(agent: CallsAgent) -> list[str]:
@@ -131,3 +133,16 @@ def test_a_store_without_a_name_for_the_run_is_refused_where_the_agent_is_made()
         agent_of(MemoryStore(), identity=None)
     with pytest.raises(TypeError, match="CallsAgent: identity is a text"):
         agent_of(MemoryStore(), identity=7)
+
+
+def test_an_operation_happens_once_under_its_identity_and_the_model_reads_that_it_had(store: SqliteStore) -> None:
+    def pay(to: str) -> None:
+        """Pay."""
+
+    known = [make_tool(pay, operation="to")]
+    agent = agent_of(store, [("pay", "7")], [("pay", "7")], with_options=known)
+    agent.run("go")
+    assert effects == {"pay 7": 1}
+    assert f"{DONE_BEFORE}\npaid 7" in shown(agent)[1]
+    with pytest.raises(TypeError, match="operation= of pay needs a store"):
+        agent_of(None, identity=None, with_options=known)

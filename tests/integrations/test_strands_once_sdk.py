@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from streamtools import Trajectory
+from streamtools import Trajectory, tool
 from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch.endings import DONE_BEFORE
 from streamtools.errors import ToolNotStarted
 
 strands = pytest.importorskip("strands")
@@ -209,3 +210,24 @@ async def test_answers_are_the_steps_of_a_run() -> None:
     await agent_of(CallsExecutor(trajectory=run), "pay", turns=2).invoke_async("go")
     assert {one for one in seen if one is not None} >= {("order-7", 0), ("order-7", 1)}
     assert effects == {"pay 7": 2}
+
+
+async def test_an_operation_happens_once_in_its_session_and_each_result_is_that_of_its_own_call(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    def named(name: str) -> Any:
+        def known(to: str) -> None:
+            """Do something."""
+
+        return tool(known, name=name, operation="to")
+
+    known = [named("pay"), named("picture")]
+    agent = agent_of(CallsExecutor(known, store=store), "pay", "picture", folder=tmp_path, turns=2)
+    await agent.invoke_async("go")
+    assert effects == {"pay 7": 1, "picture 7": 1}
+    assert results(agent) == ["paid 7", "look:", DONE_BEFORE, DONE_BEFORE]
+    again = [block["toolResult"] for block in agent.messages[4]["content"]]
+    first_texts = [(one["toolUseId"], one["content"][1]["text"]) for one in again]
+    assert first_texts == [("call_0", "paid 7"), ("call_1", "look:")]
+    with pytest.raises(TypeError, match="operation= of pay needs a store"):
+        CallsExecutor(known)
