@@ -54,7 +54,7 @@ class Visit:
     """One program's turn at the calls."""
 
     number: int
-    schedule: Schedule
+    schedule: Schedule = field(repr=False)
     at: float
     leave_after: float = math.inf
     stops_calls: bool = False
@@ -148,6 +148,11 @@ class Schedule:
         leave = dice.uniform(0, 8) if dice.random() < 0.25 else math.inf
         at = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(0, 15)))
         return Visit(number, self, at, leave, dice.random() < 0.5)
+
+    def __str__(self) -> str:
+        kinds = {"approved": self.approved, "named": self.named, "elsewhere": self.elsewhere, "together": self.together}
+        lease = self.server.lease
+        return f"{', '.join(kind for kind, is_so in kinds.items() if is_so) or 'plain'}; lease {lease}; {self.faults}"
 
     @property
     def is_healthy(self) -> bool:

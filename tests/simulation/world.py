@@ -39,10 +39,15 @@ class Process(asyncio.BaseEventLoop):
         self.world = world
         self.name = name
         self.alive = True
-        self.main: asyncio.Task[Any] | None = None
+        self.tasks: list[asyncio.Task[Any]] = []
 
     def __repr__(self) -> str:
         return self.name
+
+    def create_task(self, *given: Any, **more: Any) -> asyncio.Task[Any]:
+        task = super().create_task(*given, **more)
+        self.tasks.append(task)
+        return task
 
     def time(self) -> float:
         return self.world.now
@@ -99,7 +104,7 @@ class World:
         process = Process(self, name)
         process.set_exception_handler(lambda loop, facts: self._note(process, facts))
         self.processes.append(process)
-        process.main = process.create_task(main(process))
+        process.create_task(main(process))
         return process
 
     def _note(self, process: Process, facts: dict[str, Any]) -> None:
@@ -130,6 +135,6 @@ class World:
         """Drops what is left of the processes, silently."""
         for process in self.processes:
             process.alive = False
-            for task in asyncio.all_tasks(process):
+            for task in process.tasks:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
             process.close()
