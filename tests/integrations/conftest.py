@@ -5,13 +5,17 @@ The tests here run when they are asked for by their path, as `make test-integrat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import aimock
 import pytest
 
 from demo.server import ModelServer, installed
+from streamtools.dispatch import SqliteStore
 
 FOLDER = Path(__file__).parent
 
@@ -27,6 +31,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(kept)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A store in a file of the test's own."""
+    with SqliteStore(tmp_path / "calls.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run_after_a_kill(tmp_path: Path) -> Callable[[str], str]:
+    """Runs a program that kills itself the first time, then again; returns what it prints the second time."""
+
+    def run(program: str) -> str:
+        file = tmp_path / "program.py"
+        file.write_text(program)
+        commands = [[sys.executable, str(file), str(tmp_path), which] for which in ("first", "second")]
+        ran = [subprocess.run(each, capture_output=True, text=True, timeout=120, check=False) for each in commands]
+        assert [each.returncode for each in ran] == [-signal.SIGKILL, 0], [each.stderr for each in ran]
+        return ran[1].stdout
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +56,6 @@ def anyio_backend() -> str:
 def _nothing_ran() -> None:
     effects.clear()
     breaks.clear()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with SqliteStore(tmp_path / "calls.db") as opened:
-        yield opened
 
 
 class Receipt(BaseModel):
@@ -279,17 +270,12 @@ with SqliteStore(folder / "calls.db") as store:
 """
 
 
-def test_after_a_kill_in_the_middle_the_next_process_repeats_no_call(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    ran = [
-        subprocess.run(
-            [sys.executable, str(tmp_path / "program.py"), str(tmp_path), which], capture_output=True, text=True
-        )
-        for which in ("first", "second")
-    ]
-    assert (ran[0].returncode, ran[1].returncode) == (-signal.SIGKILL, 0), (ran[0].stderr, ran[1].stderr)
+def test_after_a_kill_in_the_middle_the_next_process_repeats_no_call(
+    tmp_path: Path, run_after_a_kill: Callable[[str], str]
+) -> None:
+    printed = run_after_a_kill(PROGRAM)
     assert (tmp_path / "effects").read_text() == "pay die "
-    assert "how that ended is not known" in ran[1].stdout
+    assert "how that ended is not known" in printed
 
 
 async def test_an_operation_happens_once_in_its_conversation_and_the_model_reads_that_it_had(

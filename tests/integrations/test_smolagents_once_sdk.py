@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,12 +30,6 @@ effects: Counter[str] = Counter()
 @pytest.fixture(autouse=True)
 def _nothing_ran() -> None:
     effects.clear()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with SqliteStore(tmp_path / "calls.db") as opened:
-        yield opened
 
 
 @tool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,6 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def _nothing_ran() -> None:
     effects.clear()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with SqliteStore(tmp_path / "calls.db") as opened:
-        yield opened
 
 
 @strands.tool
