@@ -70,6 +70,7 @@ unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples
 
 # The quick tests are among the thorough ones and are not run twice.
 test-all: export STREAMTOOLS_TESTS := full
+test-all: export SEED := 2026
 test-all: lint types thorough sweeps fuzz instructions test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
 
 thorough: export STREAMTOOLS_TESTS := full
@@ -79,9 +80,10 @@ thorough: $(VENV)/.dev  ## every case and example of each law, with branch cover
 sweeps: $(VENV)/.dev  ## the long tests: every point of cancellation, interrupts, workers that are killed
 	$(BIN)/python -m pytest -n $(JOBS) -m sweep $(ARGS)
 
-# A seed of its own each time: what it finds is printed, and becomes a test in tests/test_found_by_fuzzing.py.
-fuzz: $(VENV)/.dev  ## both fuzzers, a minute each, side by side
-	@seed=$$$$; for each in parse mcp; do \
+# A seed of its own each time: what it finds is printed, and becomes a test in tests/test_found_by_fuzzing.py. What
+# judges a change (test-all) names its seed: the same inputs for everybody, and no refusal for what was wrong before.
+fuzz: $(VENV)/.dev  ## both fuzzers, a minute each, side by side; SEED=n derives the inputs of another time again
+	@seed=$${SEED:-$$$$}; for each in parse mcp; do \
 	  $(BIN)/python tests/fuzz/fuzz_$$each.py --seconds 60 --seed $$seed & pids="$$pids $$!"; done; \
 	for pid in $$pids; do wait $$pid || exit 1; done
 

@@ -7,7 +7,6 @@ and bounded. `result_for_mcp` goes the other way: it makes such an answer of an 
 from __future__ import annotations
 
 import binascii
-import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
@@ -25,7 +24,7 @@ from ..limits import Limits
 from ..telemetry.carrier import current_carrier
 from ..text import well_formed
 from ..tools import Effect, ToolContext
-from .definition import excerpt, peek, plain, weighed
+from .definition import excerpt, is_finite, peek, plain, weighed
 from .peer import OnProgress, Peer, Unasked
 
 __all__ = ["caller", "result_for_mcp", "tool_result"]
@@ -71,10 +70,10 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
         nonlocal left
         left -= 1
         # Each progress is an event, which a consumer passes on as JSON: that has neither NaN nor infinity.
-        if left < 0 or not math.isfinite(progress):
+        if left < 0 or not is_finite(progress):
             return
         report: dict[str, Any] = {"progress": progress}
-        if total is not None and math.isfinite(total):
+        if is_finite(total):
             report["total"] = total
         if message is not None:
             report["message"] = excerpt(message, limits.max_error_excerpt)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -22,8 +23,8 @@ from ..schema.names import TOOL_NAMES
 from ..text import cut, well_formed
 
 __all__ = [
-    "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "name_problem", "namespaced",
-    "peek", "plain", "read_definition", "refused", "fields_of", "weighed",
+    "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "is_finite", "name_problem",
+    "namespaced", "peek", "plain", "read_definition", "refused", "fields_of", "weighed",
 ]  # fmt: skip
 
 
@@ -248,6 +249,11 @@ def peek(value: Any, *names: str) -> Any:
         if found is not None:
             return found
     return None
+
+
+def is_finite(value: Any) -> bool:
+    """Returns whether a peer's value is a number that a float can hold: JSON's integers have any number of digits."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def plain(value: Any) -> dict[str, Any]:

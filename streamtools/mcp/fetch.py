@@ -31,6 +31,7 @@ from .definition import (
     Unacceptable,
     Weight,
     checked_prefix,
+    is_finite,
     namespaced,
     peek,
     read_definition,
@@ -436,7 +437,7 @@ def _note_caching(page: Any, found: _Found) -> None:
     fields_set = getattr(page, "model_fields_set", None)
     if fields_set is None or "ttl_ms" in fields_set or "ttlMs" in fields_set:
         ttl = peek(page, "ttlMs", "ttl_ms")
-        if isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and math.isfinite(ttl):
+        if is_finite(ttl):
             found.ttls.append(max(ttl, 0) / 1000)
     found.public = found.public and peek(page, "cacheScope", "cache_scope") == "public"
 

@@ -104,6 +104,7 @@ LIFETIMES: list[tuple[dict[str, Any], float]] = [
     ({"ttlMs": True}, 300),
     ({"ttlMs": "5000"}, 300),
     ({"ttlMs": float("inf")}, 300),
+    ({"ttlMs": 10**400}, 300),
 ]
 
 

@@ -108,7 +108,9 @@ async def test_the_servers_progress_is_the_tools() -> None:
 
 async def test_progress_that_json_cannot_say_is_left_out() -> None:
     nan, infinite = float("nan"), float("inf")
-    assert await progress((nan, 1, None), (infinite, None, None), (1, nan, None)) == [{"progress": 1}]
+    beyond_a_float = ((10**400, 1, None), (2, -(10**400), None), (True, None, None))
+    shown = await progress((nan, 1, None), (infinite, None, None), (1, nan, None), *beyond_a_float)
+    assert shown == [{"progress": 1}, {"progress": 2}]
 
 
 async def test_progress_is_bounded_in_number_and_length() -> None:
