@@ -29,10 +29,11 @@ import hashlib
 import json
 import math
 import os
+import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -395,6 +396,11 @@ class CallClaim:
     _fingerprint: str = ""
     _timers: set[Timer] = field(default_factory=set)
     """The timer of the lease's next renewal."""
+    _ends: UnsavedEnds = field(init=False)
+    """The ends that the store has not taken: the claims of one key, and the giving back, go through it."""
+
+    def __post_init__(self) -> None:
+        self._ends = unsaved_ends(self._store)
 
     async def make(
         self, fingerprint: str, patience: float = math.inf, meets: Callable[[], object] = lambda: None
@@ -430,19 +436,18 @@ class CallClaim:
             return claim
         if not isinstance(claim, Claimed):
             raise ToolOutcomeUnknown("not run again: the call was begun before, and how that ended is not known")
+        self._ends.hold(self._key, self)
         try:
             await checkpoint_if_cancelled()
         except BaseException:  # cancelled while the claim was being made: nothing has run, and nothing will
             await self.release()
             raise
-        unsaved_ends(self._store).forget(self._key)  # the key was free: the store had taken its end
         self._renew_later()
         return None
 
     async def _claimed(self) -> Claim:
         try:
-            kept = await unsaved_ends(self._store).record(self._store, self._key, self._fingerprint)
-            return await self._store.claim(self._key, self._fingerprint) if kept is None else kept
+            return await self._ends.claim(self._store, self._key, self._fingerprint)
         except ToolNotStarted:
             raise
         except Exception as error:  # a store of the user's, a full disk, a locked file
@@ -477,25 +482,28 @@ class CallClaim:
             except Exception:  # there is time for another try
                 return
 
-    def _end(self) -> None:
+    async def _give(self, work: Awaitable[None]) -> Exception | None:
+        """Gives the store the claim's end; returns its error, unless a later claim shows that it has taken the end."""
         for timer in list(self._timers):
             timer.stop()
+        failure: Exception | None = None
+        try:
+            await work
+        except Exception as error:  # a store of the user's, a full disk
+            failure = error
+        finally:
+            is_latest = self._ends.let_go(self._key, self)
+        return failure if is_latest else None
 
     async def release(self) -> None:
         """Gives the claim back, since the call has had no effect."""
-        self._end()
-        try:
-            await self._store.release(self._key)
-        except Exception as error:  # a store of the user's, a full disk
+        if (error := await self._give(self._store.release(self._key))) is not None:
             self._unsaved(None)
             self._failed("release", error)
 
     async def abandon(self) -> None:
         """Notes that nobody runs the call any more, and that its end is not known."""
-        self._end()
-        try:
-            await self._store.abandon(self._key)
-        except Exception as error:
+        if (error := await self._give(self._store.abandon(self._key))) is not None:
             self._failed("abandon", error)
 
     async def fail(self, error: ToolError) -> None:
@@ -518,20 +526,16 @@ class CallClaim:
         return await self._keep(data) or unsaid
 
     async def _keep(self, data: bytes) -> Exception | None:
-        self._end()
         data = data if self._noted is None else self._noted(data)
-        try:
-            await self._store.complete(self._key, data)
-        except Exception as error:  # a store of the user's, a full disk
+        if (error := await self._give(self._store.complete(self._key, data))) is not None:
             self._unsaved(data)
             self._failed("complete", error)
-            return error
-        return None
+        return error
 
     def _unsaved(self, result: bytes | None) -> None:
-        ends, until = unsaved_ends(self._store), time.monotonic() + lease_of(self._store)
-        ends.add(self._key, UnsavedEnd(self._fingerprint, result, until))
-        spawn(ends.repeat, self._store)
+        until = time.monotonic() + lease_of(self._store)
+        self._ends.add(self._key, UnsavedEnd(self._fingerprint, result, until))
+        spawn(self._ends.repeat, self._store)
 
 
 # -- known ends that a store would not take ----------------------------------------------------------------------------
@@ -550,13 +554,20 @@ class UnsavedEnd:
 
 class UnsavedEnds:
     """The known ends of one store's calls that it would not take: answered from here, and repeated until their leases
-    are over."""
+    are over.
+
+    A store knows a claim by its key alone. So an end must not be repeated once the key is claimed anew, as it is where
+    the store had taken the end and its answer was lost: the repetition would end the new claim.
+    """
 
     def __init__(self) -> None:
         self._ends: OrderedDict[str, UnsavedEnd] = OrderedDict()
         self._bytes = 0
         self._repeats = False
-        self._asked: set[str] = set()  # the keys of ends that the store is given at this moment
+        self._given: set[str] = set()  # the keys of ends that the store is given at this moment
+        self._claimed: dict[object, str] = {}  # the keys that the store is asked for at this moment
+        self._lock = threading.Lock()  # calls in several threads, each with its loop, may share the store
+        self._holders: dict[str, CallClaim] = {}  # the latest claim of a key, until the store was given its end
 
     def add(self, key: str, end: UnsavedEnd) -> None:
         """Keeps an end, and forgets the oldest ones beyond the bounds."""
@@ -571,28 +582,63 @@ class UnsavedEnds:
         if (end := self._ends.pop(key, None)) is not None:
             self._bytes -= len(end.result or b"")
 
-    async def record(self, store: IdempotencyStore, key: str, fingerprint: str) -> Recorded | None:
-        """Returns the record of a call whose end is known here alone. A claim that was to be released is released."""
-        while (end := self._ends.get(key)) is not None:
+    async def claim(self, store: IdempotencyStore, key: str, fingerprint: str) -> Claim:
+        """Claims a key, after giving back what waits for that; answers from here if only this process has the end."""
+        while True:
+            with self._claiming(key) as is_free:
+                if is_free:
+                    return await store.claim(key, fingerprint)
+            end = self._ends.get(key)
+            if end is None:
+                continue
             checked_fingerprint(key, fingerprint, end.fingerprint)
             if end.result is not None:
                 return Recorded(end.result)
-            # By one at a time: another release might meet the claim that is made next.
-            if key in self._asked:
-                await anyio.sleep(_FIRST_PAUSE_S)
-                continue
-            with self._asking(key):
-                await store.release(key)
-                self.forget(key)
-        return None
+            with self._giving(key, end) as is_ours:
+                if is_ours:
+                    await store.release(key)
+                    self.forget(key)
+                else:
+                    await anyio.sleep(_FIRST_PAUSE_S)
+
+    def hold(self, key: str, claim: CallClaim) -> None:
+        """Notes the claim that was made of a key. The key was free: the store has taken the end of an earlier one."""
+        self.forget(key)
+        self._holders[key] = claim
+
+    def let_go(self, key: str, claim: CallClaim) -> bool:
+        """Notes that the store was given the end of a claim; returns False if the key is claimed anew already."""
+        if self._holders.get(key) is not claim:
+            return False
+        del self._holders[key]
+        return True
 
     @contextmanager
-    def _asking(self, key: str) -> Iterator[None]:
-        self._asked.add(key)
+    def _claiming(self, key: str) -> Iterator[bool]:
+        """Keeps the key's end from being repeated meanwhile; yields False if there is one."""
+        this = object()
+        with self._lock:
+            is_free = key not in self._ends
+            if is_free:
+                self._claimed[this] = key
         try:
-            yield
+            yield is_free
         finally:
-            self._asked.discard(key)
+            self._claimed.pop(this, None)
+
+    @contextmanager
+    def _giving(self, key: str, end: UnsavedEnd) -> Iterator[bool]:
+        """Yields whether the store may be given this end now: by one at a time, and not while the key is claimed."""
+        with self._lock:
+            busy = key in self._given or key in self._claimed.values()
+            is_ours = self._ends.get(key) is end and not busy
+            if is_ours:
+                self._given.add(key)
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                self._given.discard(key)
 
     async def repeat(self, store: IdempotencyStore) -> None:
         """Gives the store the ends again and again, until it has taken them or the time is over."""
@@ -604,10 +650,8 @@ class UnsavedEnds:
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_REPEAT_S)
                 for key, end in list(self._ends.items()):
-                    if self._ends.get(key) is not end or key in self._asked:
-                        continue
-                    with self._asking(key):
-                        if time.monotonic() >= end.until or await _is_taken(store, key, end):
+                    with self._giving(key, end) as is_ours:
+                        if is_ours and (time.monotonic() >= end.until or await _is_taken(store, key, end)):
                             self.forget(key)
         finally:
             self._repeats = False

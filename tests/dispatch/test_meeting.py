@@ -117,29 +117,102 @@ async def test_a_claim_that_could_not_be_given_back_is_given_back_before_the_cal
 
 
 @pytest.mark.anyio
+async def test_a_release_whose_answer_is_lost_does_not_free_the_claim_that_was_made_behind_it() -> None:
+    class LosesAnswers(MemoryStore):
+        releases = 0
+
+        async def release(self, key: str, /) -> None:
+            self.releases += 1
+            await super().release(key)
+            with anyio.fail_after(WAIT_S):
+                await begun[1].wait()
+            raise OSError("the answer was lost")
+
+    store, begun, settled, runs = LosesAnswers(), [anyio.Event(), anyio.Event()], anyio.Event(), 0
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        nonlocal runs
+        runs += 1
+        if runs > 2:
+            return "paid twice"
+        begun[runs - 1].set()
+        if runs == 1:
+            raise ToolSuspended("a person is asked")
+        with anyio.fail_after(WAIT_S):
+            await settled.wait()
+        return "paid"
+
+    seen: dict[str, Seen] = {}
+
+    async def first() -> None:
+        seen["first"] = await run(said("pay"), pay, store)
+        settled.set()
+
+    async def second() -> None:
+        seen["second"] = await run(said("pay"), pay, store)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(first)
+        await begun[0].wait()
+        group.start_soon(second)
+    assert (seen["first"].only.outcome, seen["first"].warnings) == ("suspended", [])
+    assert (seen["second"].only.value, runs, store.releases) == ("paid", 2, 1)
+
+
+@pytest.mark.anyio
+async def test_an_end_is_not_repeated_while_its_key_is_being_claimed() -> None:
+    class Slow(MemoryStore):
+        async def claim(self, key: str, fingerprint: str, /) -> Any:
+            asked.set()
+            with anyio.fail_after(WAIT_S):
+                await repeated.wait()
+            return Claimed()
+
+        async def release(self, key: str, /) -> None:
+            released.append(key)
+            repeated.set()
+
+    store, ends, asked, repeated = Slow(), UnsavedEnds(), anyio.Event(), anyio.Event()
+    released: list[str] = []
+
+    async def claim() -> None:
+        assert await ends.claim(store, "claimed", "f") == Claimed()
+        ends.forget("claimed")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(claim)
+        await asked.wait()
+        for key in ("claimed", "another"):
+            ends.add(key, UnsavedEnd("f", None, 1e12))
+        group.start_soon(ends.repeat, store)
+    assert released == ["another"]
+
+
+@pytest.mark.anyio
 async def test_known_ends_that_wait_for_a_store_are_bounded_and_given_up_with_their_lease() -> None:
     store, soon = MemoryStore(), 1e12
     ends = UnsavedEnds()
     for number in range(1_001):
         ends.add(str(number), UnsavedEnd("f", b"1", soon))
-    assert await ends.record(store, "0", "f") is None
-    assert await ends.record(store, "1", "f") == Recorded(b"1")
+    assert await ends.claim(store, "0", "f") == Claimed()
+    assert await ends.claim(store, "1", "f") == Recorded(b"1")
     with pytest.raises(ToolNotStarted, match="belongs to a call with another tool or arguments"):
-        await ends.record(store, "1", "another")
+        await ends.claim(store, "1", "another")
     ends.forget("1")
-    assert await ends.record(store, "1", "another") is None
+    assert await ends.claim(store, "1", "another") == Claimed()
 
     large, ends = bytes(8 << 20), UnsavedEnds()
     for key in ("a", "a", "b", "c"):
         ends.add(key, UnsavedEnd("f", large, soon))
-    assert [await ends.record(store, key, "f") is not None for key in "abc"] == [False, True, True]
+    assert [type(await ends.claim(store, key, "f")) for key in "abc"] == [Claimed, Recorded, Recorded]
 
     ends = UnsavedEnds()
     await store.claim("late", "f")
     ends.add("late", UnsavedEnd("f", b"1", 0.0))
     await ends.repeat(store)
-    assert await ends.record(store, "late", "f") is None
-    assert not isinstance(await store.claim("late", "f"), Recorded)
+    assert not isinstance(await ends.claim(store, "late", "f"), Recorded)
 
 
 def test_a_call_that_runs_in_another_event_loop_wakes_who_waits_for_it() -> None:

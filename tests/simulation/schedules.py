@@ -227,9 +227,15 @@ class Schedule:
             run.cancel(call.call_id)
 
     def _look_for_open_claims(self, visit: Visit) -> None:
-        for key, entry in self.server.entries.items():
-            if entry.visit is visit and entry.completed_at is None and entry.runs:
-                self.left_open.append(f"visit {visit.number} left the claim of {key} open")
+        found = [(key, entry) for key, entry in self.server.entries.items() if entry.visit is visit]
+
+        def note() -> None:
+            for key, entry in found:
+                if self.server.entries.get(key) is entry and entry.completed_at is None and entry.runs:
+                    self.left_open.append(f"visit {visit.number} left the claim of {key} open")
+
+        # A worker that was thought lost may be claiming its call, and gives the claim back at once.
+        self.world.at(self.world.now + self.elsewhere * (4 * self.server.faults.slowest + 0.001), note)
 
     def _answered(self, visit: Visit, seen: Observation) -> None:
         self.answers.append(Answer(visit, seen.call_id, self.world.now, seen))
