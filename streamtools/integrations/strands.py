@@ -23,6 +23,7 @@ from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.tools.executors import ConcurrentToolExecutor
 from strands.types._events import ToolInterruptEvent, ToolResultEvent
 from strands.types.session import decode_bytes_values, encode_bytes_values
+from strands.types.tools import AgentTool
 
 from ..content import FinalResult
 from ..dispatch import CallPool
@@ -209,7 +210,7 @@ class _Retries:
 
     def __init__(self) -> None:
         self._guarded: WeakSet[Any] = WeakSet()  # agents
-        self._failed: ContextVar[dict[str, str] | None] = ContextVar("streamtools_strands_failed", default=None)
+        self._results: ContextVar[dict[str, Any] | None] = ContextVar("streamtools_strands_results", default=None)
 
     def guard(self, agent: Any) -> None:
         """Looks after the calls of an agent from now on."""
@@ -220,17 +221,38 @@ class _Retries:
 
     def begin(self, *, is_guarded: bool) -> None:
         """Looks after the call that this task runs, if that is asked for."""
-        self._failed.set({} if is_guarded else None)
+        self._results.set({} if is_guarded else None)
 
     def _before(self, event: Any) -> None:
-        failed = self._failed.get()
-        words = None if failed is None else failed.get(event.tool_use["toolUseId"])
-        if words is not None:
-            event.cancel_tool = words
+        result = (self._results.get() or {}).get(event.tool_use["toolUseId"])
+        if result is not None and event.selected_tool is not None:
+            event.selected_tool = _Answered(event.selected_tool, result)
 
     def _after(self, event: Any) -> None:
-        failed = self._failed.get()
-        if failed is None or isinstance(event.exception, ToolNotStarted) or event.result["status"] != "error":
-            return
-        words = "\n".join(block["text"] for block in event.result["content"] if "text" in block)
-        failed[event.tool_use["toolUseId"]] = words or "the tool failed"
+        results = self._results.get()
+        if results is not None and not isinstance(event.exception, ToolNotStarted):
+            results[event.tool_use["toolUseId"]] = event.result
+
+
+class _Answered(AgentTool):  # type: ignore[misc,unused-ignore]
+    """A tool whose call has had its result, and has it again."""
+
+    def __init__(self, instead_of: Any, result: Any) -> None:
+        super().__init__()
+        self._tool = instead_of
+        self._result = result
+
+    @property
+    def tool_name(self) -> str:
+        return str(self._tool.tool_name)
+
+    @property
+    def tool_spec(self) -> Any:
+        return self._tool.tool_spec
+
+    @property
+    def tool_type(self) -> str:
+        return str(self._tool.tool_type)
+
+    async def stream(self, tool_use: Any, invocation_state: dict[str, Any], **more: Any) -> AsyncIterator[Any]:
+        yield ToolResultEvent(self._result)

@@ -155,7 +155,7 @@ async def test_the_same_answer_again_is_answered_from_the_record_whatever_its_co
     assert effects == {"pay 7": 1, "picture 7": 1, "charge 7": 1}
 
 
-async def test_a_hook_that_asks_for_another_try_reads_the_failure_unless_nothing_had_happened(
+async def test_a_hook_that_asks_for_another_try_reads_the_result_again_unless_nothing_had_happened(
     store: SqliteStore,
 ) -> None:
     agent = agent_of(CallsExecutor(store=store, identity="order-7"), "charge", "closed", "pay")
@@ -167,9 +167,12 @@ async def test_a_hook_that_asks_for_another_try_reads_the_failure_unless_nothing
 
     agent.hooks.add_callback(AfterToolCallEvent, again)
     await agent.invoke_async("go")
-    assert effects["charge 7"] == 1
-    assert effects["closed 7"] == 3
+    assert effects == {"charge 7": 1, "closed 7": 3, "pay 7": 1}
+    assert tries == {"charge": 3, "closed": 3, "pay": 3}
     assert "receipt" in results(agent)[0]
+    assert results(agent)[2] == "paid 7"
+    statuses = [block["toolResult"]["status"] for block in agent.messages[2]["content"]]
+    assert statuses == ["error", "error", "success"]
 
 
 async def test_two_answers_that_reuse_an_id_are_two_calls(tmp_path: Path, store: SqliteStore) -> None:
