@@ -58,6 +58,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/wires/test_bedrock.py",
         "tests/wires/test_reviewed.py",
         "tests/wires/test_arguments_of_no_call.py",
+        "tests/wires/test_check_wire.py",
         "tests/test_limits.py",
         "tests/test_quirks.py",
         "tests/test_endless_streams.py",
@@ -75,6 +76,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/stages/test_moments.py",
         "tests/tools/test_hostile_calls.py",
         "tests/tools/test_namespaces.py",
+        "tests/tools/test_weighed_arguments.py",
+        "tests/pipelines/test_large_calls.py",
         "tests/dispatch/test_dispatch.py",
     ),
     "streamtools/dispatch/pool.py": (
@@ -192,7 +195,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
 
 DEADLINE_S = 10
 """What a test has with a mutant: the tests listed take at most a second or two each."""
-RUN_S = 900
+RUN_S = 300
 """What all tests of a mutant have together; beyond, something is wrong with the run."""
 MAX_MEMORY_BYTES = 6 * 1024**3
 QUICK = "not sweep and not thorough"

@@ -14,7 +14,16 @@ from sansio import check_turn
 from streams import chat_chunk, sse
 
 from streamtools import Limits, StreamDecoder, Turn, parse
-from streamtools.events import Event, StreamEnd, StreamWarning, ToolCallDelta, ToolCallEnd, ToolCallStart
+from streamtools.events import (
+    Event,
+    StreamEnd,
+    StreamWarning,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+)
+from streamtools.stages.accumulate import Accumulate
 
 TOOLS = ["get_weather", "get_time", "search"]
 END = chat_chunk({}, "tool_calls")
@@ -364,3 +373,74 @@ def test_more_of_a_name_that_is_too_long_begins_no_other_call() -> None:
     turn = parse([*pieces, END], tools=TOOLS, limits=limits)
     assert [(call.problem, len(call.name)) for call in turn.calls] == [("name_too_long", 64)]
     assert "index_reused" not in codes(turn)
+
+
+# -- fragments of a wire of somebody's own ----------------------------------------------------------------------------
+
+
+def fed(*fragments: ToolCallFragment) -> list[Event]:
+    """What the stage makes of fragments, in a response that ends well."""
+    stage = Accumulate(TOOLS, Limits())
+    return [event for given in (*fragments, StreamEnd("tool_calls")) for event in stage.feed(given)]
+
+
+def test_what_is_no_text_in_a_fragment_is_left_out_or_makes_the_call_invalid() -> None:
+    junk: Any = {"no": "text"}
+    cases: list[tuple[dict[str, Any], str, str, str | None]] = [
+        ({"arguments": junk}, "search", "", "a piece of the arguments is no text"),
+        ({"arguments": junk, "problem": "too_deep"}, "search", "", "max_json_depth"),
+        ({"arguments": "{}", "whole": junk}, "search", "{}", None),
+        ({"arguments": "{}", "id": junk}, "search", "{}", None),
+        ({"arguments": "{}", "index": junk}, "search", "{}", None),
+        ({"arguments": "{}", "name": junk}, "", "{}", "without a tool name"),
+    ]
+    for fields, name, text, words in cases:
+        first = ToolCallFragment(**{"index": 0, "id": "a", "name": "search", "start": True, "end": True, **fields})
+        (end,) = [event for event in fed(first) if isinstance(event, ToolCallEnd)]
+        assert (end.call.name, end.call.arguments_text) == (name, text), fields
+        assert (end.error is None) == (words is None), fields
+        assert words is None or words in str(end.error), fields
+
+
+def test_the_whole_text_at_the_end_adds_what_is_missing_or_begins_the_arguments_again() -> None:
+    cases = (
+        ('{"a":', '{"a":1}', ['{"a":', "1}"], ["done_overrides_delta"]),
+        ('{"a":1}', '{"a":1}', ['{"a":1}'], []),
+        ("", '{"a":1}', ['{"a":1}'], []),
+        ('{"b":', '{"a":1}', ['{"b":', '{"a":1}'], ["done_overrides_delta"]),
+        ('{"a":1}', '{"a"', ['{"a":1}', '{"a"'], ["done_overrides_delta"]),
+    )
+    for grown, whole, deltas, warned in cases:
+        first = ToolCallFragment(0, "a", "search", grown, start=True)
+        events = fed(first, ToolCallFragment(0, "a", whole=whole, end=True))
+        assert [event.delta for event in events if isinstance(event, ToolCallDelta)] == deltas, grown
+        (end,) = [event for event in events if isinstance(event, ToolCallEnd)]
+        assert end.call.arguments_text == whole
+        codes = [event.code for event in events if isinstance(event, StreamWarning)]
+        assert [code for code in codes if code == "done_overrides_delta"] == warned, grown
+
+
+def test_a_call_grows_without_the_stage_only_by_pieces_that_say_nothing_more() -> None:
+    stage = Accumulate(TOOLS, Limits(max_argument_bytes=20, max_total_argument_bytes=30))
+    for index in (0, 1):
+        list(stage.feed(ToolCallFragment(index, f"c{index}", "search", '{"a":"', start=True)))
+    plain = ToolCallFragment(0, "c0")
+    more: dict[str, Any] = {
+        "start": True, "end": True, "cut": True, "name": "search", "problem": "too_deep", "whole": "{}",
+        "provider_state": {}, "namespace": "n", "caller": "code", "disorder": "late",
+    }  # fmt: skip
+    assert stage.grower(plain) is not None
+    for field, value in more.items():
+        assert stage.grower(replace(plain, **{field: value})) is None, field
+    for other in (ToolCallFragment(2), ToolCallFragment(0, "c1"), ToolCallFragment(None, "c1")):
+        assert stage.grower(other) is None, other
+    latest = stage.grower(ToolCallFragment())
+    assert latest is not None
+    assert latest("b") == ToolCallDelta("c1", "b")
+    assert latest("x" * 14) is None
+    assert (latest(""), latest(7)) == (None, None)
+    first = stage.grower(plain)
+    assert first is not None
+    assert first("x" * 14) is not None
+    assert latest("x" * 4) is None
+    assert latest("x" * 3) is not None
