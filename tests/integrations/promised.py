@@ -21,7 +21,19 @@ from streamtools import Deny, Limits
 from streamtools.dispatch import SqliteStore
 from streamtools.events import Event, Observation, ToolStarted
 
-__all__ = ["CASES", "Driver", "Given", "MODES", "Room", "broken_promises", "numbered", "user"]
+__all__ = [
+    "CASES",
+    "Driver",
+    "Given",
+    "MODES",
+    "Room",
+    "broken_by_a_cancelled_caller",
+    "broken_promises",
+    "numbered",
+    "user",
+]
+
+PATIENCE_S = 30.0
 
 user: ContextVar[str] = ContextVar("user", default="nobody")
 """A context variable of the caller's, which each body has to see."""
@@ -203,6 +215,47 @@ def broken_promises(driver: Driver, folder: Path, *, modes: Iterable[str] = tupl
             except Exception as error:
                 results = [f"{type(error).__name__}: {error}"]
             broken += [(mode, case.promise, fault) for fault in case.check(room, results, seen)]
+    return broken
+
+
+class _Held(Room):
+    """Whose first visitor stays until it may go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+        self.may_go = threading.Event()
+
+    def visit(self, n: int, injected: object) -> str:
+        self.entered.set()
+        assert self.may_go.wait(PATIENCE_S)
+        return super().visit(n, injected)
+
+
+def broken_by_a_cancelled_caller(driver: Driver) -> list[object]:
+    """Cancels the task that awaits the framework, while the first of the calls runs and the others wait for it; returns
+    what does not hold: none of the others runs, and no call ends but as cancelled."""
+    room, seen = _Held(), Seen()
+    given = Given(room, {"exclusive": True}, {}, {"observers": lambda: [seen]})
+
+    async def main() -> None:
+        caller = asyncio.create_task(driver.awaited(given))
+        assert await asyncio.to_thread(room.entered.wait, PATIENCE_S)
+        caller.cancel()
+        try:
+            await caller
+        except asyncio.CancelledError:
+            return
+        finally:
+            room.may_go.set()  # the framework's own threads are waited for at the loop's end
+        raise AssertionError("the caller was not cancelled")
+
+    asyncio.run(main())
+    broken: list[object] = []
+    if set(seen.outcomes) != {"cancelled"}:
+        broken.append(seen.outcomes)
+    if sum(isinstance(event, ToolStarted) for event in seen.events) != 1:
+        broken.append(seen.events)
     return broken
 
 

@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
-from promised import Given, broken_promises, numbered, user
+from promised import Given, broken_by_a_cancelled_caller, broken_promises, numbered, user
 
 from streamtools.integrations.langgraph import CallsNode, RunCalls
 
@@ -191,6 +191,11 @@ class Graphs:
     async def awaited(self, given: Given) -> list[str]:
         graph, state = self.made(given)
         return [message.content for message in (await graph.ainvoke(state))["messages"][1:]]
+
+
+def test_a_cancelled_caller_cancels_the_calls() -> None:
+    user.set("ada")
+    assert broken_by_a_cancelled_caller(Graphs()) == []
 
 
 def test_promises_hold_however_the_graph_is_run(tmp_path: Path) -> None:

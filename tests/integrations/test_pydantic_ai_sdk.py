@@ -15,7 +15,7 @@ from streamtools import Limits, tool
 from streamtools import tool as boundary
 
 pytest.importorskip("pydantic_ai")
-from promised import Given, Room, broken_promises, numbered, user
+from promised import Given, Room, broken_by_a_cancelled_caller, broken_promises, numbered, user
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
@@ -127,6 +127,11 @@ class Agents:
 
     async def awaited(self, given: Given) -> list[str]:
         return self.read(await self.made(given).run("go", deps="there"))
+
+
+def test_a_cancelled_caller_cancels_the_calls() -> None:
+    user.set("ada")
+    assert broken_by_a_cancelled_caller(Agents()) == []
 
 
 def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from promised import Given, Room, broken_promises, user
+from promised import Given, Room, broken_by_a_cancelled_caller, broken_promises, user
 
 from streamtools import Turn, run_calls, tool
 from streamtools.errors import LocalProtocolError
@@ -33,6 +33,11 @@ class Calls:
 
     async def awaited(self, given: Given) -> list[str]:
         return self.read(await self.made(given))
+
+
+def test_a_cancelled_caller_cancels_the_calls() -> None:
+    user.set("ada")
+    assert broken_by_a_cancelled_caller(Calls()) == []
 
 
 def test_promises_hold_however_calls_are_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from streamtools import Deny, Limits, tool
 
 strands = pytest.importorskip("strands")
-from promised import Given, broken_promises, numbered, user  # noqa: E402
+from promised import Given, broken_by_a_cancelled_caller, broken_promises, numbered, user  # noqa: E402
 from strands.models.model import Model  # noqa: E402
 
 from streamtools.integrations.strands import CallsExecutor  # noqa: E402
@@ -156,6 +156,11 @@ class Agents:
         agent, model = self.made(given)
         await agent.invoke_async("go")
         return self.read(model)
+
+
+def test_a_cancelled_caller_cancels_the_calls() -> None:
+    user.set("ada")
+    assert broken_by_a_cancelled_caller(Agents()) == []
 
 
 def test_promises_hold_however_the_agent_is_run(tmp_path: Path) -> None:
