@@ -99,6 +99,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_cancel_one.py",
         "tests/dispatch/test_stragglers.py",
         "tests/dispatch/test_model.py",
+        "tests/dispatch/test_approval.py",
+        "tests/dispatch/test_calls_once.py",
+        "tests/pipelines/test_left_streams.py",
     ),
     "streamtools/dispatch/attempts.py": (
         "tests/dispatch/test_second_chances.py",
@@ -112,6 +115,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_middleware.py",
         "tests/telemetry/test_questions.py",
         "tests/dispatch/test_store.py",
+        "tests/dispatch/test_operations.py",
+        "tests/dispatch/test_executors_in_a_pipeline.py",
     ),
     "streamtools/dispatch/store.py": (
         "tests/dispatch/test_run_once.py",
@@ -122,6 +127,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_suspended.py",
         "tests/dispatch/test_meeting.py",
         "tests/dispatch/test_operations.py",
+        "tests/dispatch/test_store_sqlite.py",
         "tests/simulation/test_simulation.py",
     ),
     "streamtools/wires/anthropic/decoder.py": (

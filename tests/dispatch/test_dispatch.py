@@ -15,7 +15,7 @@ from streams import anthropic, chat, hanging, key_of, stream
 
 from streamtools import Limits, Observation, ToolContext, ToolError, Turn, pipeline, tool
 from streamtools.dispatch.in_process import abandoned_threads
-from streamtools.events import ToolProgress, ToolStarted
+from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -176,6 +176,41 @@ async def test_a_sync_tool_that_is_given_up_is_marked_as_still_running_and_count
     release.set()
     await wait_until(lambda: abandoned_threads() == 0)
     assert turn.observations[0].value is None
+
+
+async def test_a_turn_that_goes_on_is_warned_when_a_given_up_tool_ends_and_one_that_is_over_is_not() -> None:
+    release, given_up, warned = threading.Event(), anyio.Event(), anyio.Event()
+
+    @tool(effect="pure", timeout=0.05)
+    def stuck() -> str:
+        """Wait."""
+        release.wait(45)
+        return "late"
+
+    @tool(effect="pure")
+    async def goes_on() -> str:
+        """Let the other tool end, and wait for the warning."""
+        with anyio.fail_after(30):
+            await given_up.wait()
+            release.set()
+            await warned.wait()
+        return "done"
+
+    for names in (["stuck", "goes_on"], ["stuck"]):
+        release.clear()
+        calls = [(name, name, "{}") for name in names]
+        async with pipeline(stream(chat(calls=calls)), tools=[stuck, goes_on]) as events:
+            async for event in events:
+                if isinstance(event, Observation) and event.call_id == "stuck":
+                    given_up.set()
+                if isinstance(event, StreamWarning) and event.code == "late_result":
+                    warned.set()
+        turn = events.turn
+        del events, event
+        release.set()
+        await wait_until(lambda: abandoned_threads() == 0)
+        late = [warning.detail for warning in turn.warnings if warning.code == "late_result"]
+        assert [text.endswith("ended after it was given up") for text in late] == [True] * (len(names) - 1)
 
 
 async def test_leaving_the_block_does_not_wait_for_a_sync_tool() -> None:
