@@ -10,6 +10,7 @@ for what may come of it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import sys
 import time
@@ -29,6 +30,8 @@ from simulation.schedules import Schedule, problems
 __all__ = ["main", "search", "shown"]
 
 _AT_A_TIME = 50
+KINDS = ("approved", "elsewhere", "named", "together")
+"""The switches of a schedule by which one kind can be asked for."""
 
 
 def search(seeds: Sequence[int], stop_after_s: float | None = None, at_once: bool = False) -> dict[int, list[str]]:
@@ -79,13 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first one's seed (default: 0)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that run them (default: 1)")
     parser.add_argument("--first", action="store_true", help="stop at the first that goes wrong")
+    parser.add_argument("--kind", choices=KINDS, help="only schedules of this kind; `named`: a model repeats itself")
     parser.add_argument("--show", type=int, metavar="SEED", help="show one schedule")
     options = parser.parse_args(arguments)
     if options.show is not None:
         print(shown(options.show))
         return 0
     began = time.monotonic()
-    seeds = range(options.seed, options.seed + options.schedules)
+    numbers = itertools.count(options.seed)
+    wanted = numbers if options.kind is None else (one for one in numbers if getattr(Schedule(str(one)), options.kind))
+    seeds = list(itertools.islice(wanted, options.schedules))
     parts = [seeds[at : at + _AT_A_TIME] for at in range(0, len(seeds), _AT_A_TIME)]
     found: dict[int, list[str]] = {}
     run = partial(search, at_once=options.first)
