@@ -351,8 +351,9 @@ def _is_left_alone(node: ast.AST) -> bool:
 def _pytest(arguments: Sequence[str], package: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs pytest; with the package of another folder, also in the processes that tests start."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("STREAMTOOLS_", "COV_"))}
-    options = ["-q", "-p", "no:cacheprovider", "-m", QUICK, "--deadline", str(DEADLINE_S)]
+    options = ["-q", "-p", "no:cacheprovider", "-m", QUICK]
     if package is not None:
+        options += ["--deadline", str(DEADLINE_S)]
         environment |= {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
         options += ["-x", "-n", "0", "--tb=no", "-o", f"pythonpath={package} . tests"]
     return subprocess.run(
