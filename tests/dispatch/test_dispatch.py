@@ -435,3 +435,46 @@ async def test_async_transforms_see_every_event_and_may_change_them() -> None:
     assert events.turn.text == "HI THERE"
     assert events.turn.observations[0].value == 2
     assert [event.seq for event in seen] == list(range(len(seen)))
+
+
+async def test_an_observer_that_fails_around_a_tool_is_dropped_and_changes_nothing_for_the_tool() -> None:
+    class Around:
+        event_types = (Observation,)
+
+        def __init__(self, fails: str) -> None:
+            self.fails = fails
+            self.seen: list[str] = []
+
+        def on_event(self, event: Observation) -> None:
+            self.seen.append(event.call_id)
+
+        def around_tool(self, call_id: str) -> Any:
+            if self.fails == "making":
+                raise OSError(self.fails)
+            return self
+
+        def __enter__(self) -> None:
+            if self.fails == "entering":
+                raise OSError(self.fails)
+
+        def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+            if error is not None and self.fails == "raising it again":
+                raise error
+            if self.fails == "leaving":
+                raise OSError(self.fails)
+
+    @tool(effect="pure")
+    async def refuse() -> None:
+        """Refuse."""
+        raise ToolError("no")
+
+    calls = [("a", "double", '{"n": 2}'), ("b", "refuse", "{}")]
+    for fails in ("making", "entering", "leaving", "raising it again"):
+        around = Around(fails)
+        turn = await turn_of(calls, [double, refuse], observers=[around])
+        found = {seen.call_id: (seen.outcome, seen.value, str(seen.error)) for seen in turn.observations}
+        assert found == {"a": ("ok", 4, "None"), "b": ("failed", None, "no")}, fails
+        is_dropped = fails != "raising it again"
+        warned = [warning.detail for warning in turn.warnings if warning.code == "observer_failed"]
+        assert warned == ["Around raised OSError"] * is_dropped, fails
+        assert around.seen == ([] if is_dropped else ["a", "b"]), fails
