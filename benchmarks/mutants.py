@@ -117,6 +117,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_store.py",
         "tests/dispatch/test_operations.py",
         "tests/dispatch/test_executors_in_a_pipeline.py",
+        "tests/dispatch/test_waits.py",
     ),
     "streamtools/dispatch/store.py": (
         "tests/dispatch/test_run_once.py",
