@@ -82,8 +82,8 @@ sweeps: $(VENV)/.dev  ## the long tests: every point of cancellation, interrupts
 
 # A seed of its own each time: what it finds is printed, and becomes a test in tests/test_found_by_fuzzing.py. What
 # judges a change (test-all) names its seed: the same inputs for everybody, and no refusal for what was wrong before.
-fuzz: $(VENV)/.dev  ## both fuzzers, a minute each, side by side; SEED=n derives the inputs of another time again
-	@seed=$${SEED:-$$$$}; for each in parse mcp; do \
+fuzz: $(VENV)/.dev  ## the fuzzers, a minute each, side by side; SEED=n derives the inputs of another time again
+	@seed=$${SEED:-$$$$}; for each in parse mcp readers; do \
 	  $(BIN)/python tests/fuzz/fuzz_$$each.py --seconds 60 --seed $$seed & pids="$$pids $$!"; done; \
 	for pid in $$pids; do wait $$pid || exit 1; done
 

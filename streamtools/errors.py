@@ -105,11 +105,12 @@ class StreamError(StreamToolsError):
 
     kind: str = "stream_error"
     """A short code for programs."""
+    message: str
+    """The text for people. A provider's own words stay as it sent them; ``str()`` shows them escaped, and cut."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-        """The text for people. A provider's own words stay as it sent them; ``str()`` shows them escaped, and cut."""
 
 
 class RemoteProtocolError(StreamError):
@@ -132,27 +133,32 @@ class WrongWire(StreamError, ValueError):
     """The stream speaks another wire than the one that was passed as ``wire=``."""
 
     kind = "wrong_wire"
+    wire: str
+    """The name of the wire that was passed."""
+    looks_like: str
+    """The name of the wire that the stream seems to speak."""
 
     def __init__(self, wire: str, *, looks_like: str) -> None:
         super().__init__(
             f"expected a stream of {wire}, got one that looks like {looks_like}; leave out wire= to find it"
         )
         self.wire = wire
-        """The name of the wire that was passed."""
         self.looks_like = looks_like
-        """The name of the wire that the stream seems to speak."""
 
 
 class LimitExceeded(StreamError):
     """The peer sent more than `Limits` allows. The message names the limit and how to raise it."""
 
     kind = "limit_exceeded"
+    setting: str
+    """The field of `Limits`."""
+    limit: int
+    value: int | None
 
     def __init__(self, setting: str, *, limit: int, value: int | None = None, where: str = "the stream") -> None:
         seen = "" if value is None else f" (saw {value})"
         super().__init__(f"{where} exceeds {setting}={limit}{seen}; raise Limits({setting}=...) if this is wanted")
         self.setting = setting
-        """The field of `Limits`."""
         self.limit = limit
         self.value = value
 
@@ -160,15 +166,18 @@ class LimitExceeded(StreamError):
 class ProviderError(StreamError):
     """The provider reported an error inside the stream, under HTTP status 200."""
 
+    code: str | int | None
+    """The provider's code, as it sent it (``429``, ``"tool_use_failed"``)."""
+    type: str | None
+    """The provider's error type (``"overloaded_error"``)."""
+
     def __init__(
         self, message: str, *, code: str | int | None = None, type: str | None = None, kind: str = "provider_error"
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.code = code
-        """The provider's code, as it sent it (``429``, ``"tool_use_failed"``)."""
         self.type = type
-        """The provider's error type (``"overloaded_error"``)."""
 
     def __str__(self) -> str:
         # The provider's words go into logs and terminals: on one line, and cut. `message` has them as they were sent. A
@@ -189,32 +198,40 @@ class LocalProtocolError(StreamToolsError, RuntimeError):
 class ConsumerTooSlow(StreamToolsError):
     """A branch has ended because its reader was too far behind (``when_full="disconnect"``). The stream goes on."""
 
+    size: int
+    """The number of events that may wait."""
+    seq: int
+    """`seq` of the first event that the branch does not have."""
+
     def __init__(self, *, size: int, seq: int) -> None:
         super().__init__(
             f"the branch has ended before event {seq}: {size} events waited for its reader; take them sooner, or make "
             'the branch with a greater size or when_full="drop_oldest"'
         )
         self.size = size
-        """The number of events that may wait."""
         self.seq = seq
-        """`seq` of the first event that the branch does not have."""
 
 
 class DeadlineExceeded(StreamError):
     """The time for the first chunk, the step or the run was over. The step's running calls are ``cancelled``."""
 
     kind = "deadline_exceeded"
+    limit: str
+    """The field of `Limits`: ``first_chunk_timeout``, ``step_timeout`` or ``run_timeout``."""
+    seconds: float
+    """The limit's value."""
 
     def __init__(self, limit: str, seconds: float, what: str) -> None:
         super().__init__(f"{what} within {limit}={seconds:g} seconds")
         self.limit = limit
-        """The field of `Limits`: ``first_chunk_timeout``, ``step_timeout`` or ``run_timeout``."""
         self.seconds = seconds
-        """The limit's value."""
 
 
 class ToolDefinitionError(StreamToolsError, TypeError):
     """This function cannot be described as a tool. Raised where the tool is defined."""
+
+    tool: str
+    parameter: str | None
 
     def __init__(self, message: str, *, tool: str, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -225,10 +242,12 @@ class ToolDefinitionError(StreamToolsError, TypeError):
 class SchemaError(StreamToolsError, ValueError):
     """A given JSON Schema is not valid, asks for another document, or exceeds a limit, which the message names."""
 
+    path: str
+    """JSON pointer of the place in the schema (``#/properties/city``)."""
+
     def __init__(self, message: str, *, path: str = "#") -> None:
         super().__init__(f"{one_line(path, 1000)}: {message}")
         self.path = path
-        """JSON pointer of the place in the schema (``#/properties/city``)."""
 
 
 class SuspendedError(StreamToolsError, ValueError):
@@ -242,13 +261,16 @@ class SuspendedError(StreamToolsError, ValueError):
 class DecisionError(StreamToolsError, ValueError):
     """A decision does not fit the suspended calls, so nothing was resumed."""
 
+    call_id: str
+    """The id that the decision names, as it was given."""
+    code: Literal["unknown_call", "changed_call"]
+    """``unknown_call``: no call of this id waits (a page is answered 404). ``changed_call``: one waits, but not the
+    one that was shown (409)."""
+
     def __init__(self, call_id: str, code: Literal["unknown_call", "changed_call"], message: str) -> None:
         super().__init__(f"decisions: {message}")
         self.call_id = call_id
-        """The id that the decision names, as it was given."""
         self.code = code
-        """``unknown_call``: no call of this id waits (a page is answered 404). ``changed_call``: one waits, but not the
-        one that was shown (409)."""
 
 
 class ExportError(StreamToolsError, ValueError):
@@ -290,14 +312,21 @@ class CallDenied(ToolError):
 class InvalidArguments(ToolError, ValueError):
     """The arguments are not a JSON object, or do not fit the tool's schema."""
 
+    problems: tuple[str, ...]
+    """One line per problem: path and rule, never the value."""
+
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
-        """One line per problem: path and rule, never the value."""
 
 
 class UnknownTool(ToolError):
     """The model called a tool that was not given."""
+
+    name: str | None
+    closest: str | None
+    """The one of `available` that was perhaps meant."""
+    available: tuple[str, ...]
 
     def __init__(
         self,
@@ -318,7 +347,6 @@ class UnknownTool(ToolError):
         super().__init__(f"{called}{wanted}; available tools: {names}{meant}")
         self.name = name
         self.closest = closest
-        """The one of `available` that was perhaps meant."""
         self.available = tuple(available)
 
 
@@ -350,6 +378,8 @@ class InvalidResult(ToolError):
 
 class ToolTimeout(ToolError):
     """The tool ran longer than it may."""
+
+    timeout_s: float
 
     def __init__(self, timeout_s: float) -> None:
         super().__init__(f"the tool did not finish within {timeout_s:g} s")

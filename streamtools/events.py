@@ -28,15 +28,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
-from .content import Caller
-from .errors import ToolFailed
-from .parts import FINISHES, ResumePoint
+from .content import Caller, ToolResult
+from .errors import StreamError, ToolError, ToolFailed
+from .parts import FINISHES, CallKind, FailedAttempt, Finish, Outcome, ResumePoint, StepOutcome, ToolCall, Usage, Wait
 from .text import ALWAYS, NEVER, described, one_line, shown_by
-
-if TYPE_CHECKING:
-    from .content import ToolResult
-    from .errors import StreamError, ToolError
-    from .parts import CallKind, FailedAttempt, Finish, Outcome, StepOutcome, ToolCall, Usage, Wait
 
 __all__ = [
     "ApprovalRequested",

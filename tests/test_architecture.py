@@ -27,6 +27,7 @@ LAYERS = (
         "warning_codes",
         "text",
         "limits",
+        "fields",
         "content",
         "parts",
         "errors",

@@ -79,7 +79,7 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(path: str, capsys: pytest.Ca
     head = json.loads(lines(there)[0])
     there.write_bytes(there.read_bytes() + json.dumps({**head, "run_id": "other"}).encode() + b"\n")
     assert main(["replay", path]) == 1
-    assert f"it has several runs; say --run ID. There are {head['run_id']}, other" in capsys.readouterr().err
+    assert f"it has several runs; say --run ID. There are '{head['run_id']}', 'other'" in capsys.readouterr().err
     assert main(["replay", path, "--run", head["run_id"][:6], "--check"]) == 0
     assert main(["replay", path, "--run", "zzz"]) == 1
     assert "it has no such run" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import anyio
 from ..errors import StreamToolsError
 from ..record import Recording, Replay, replay
 from ..record.codec import written_event
+from ..record.recording import shown_ids
 from .common import FAILED, add_command
 from .view import terminal
 
@@ -98,8 +99,8 @@ def _recording(path: str, run: str | None) -> Recording:
     chosen = [one for one in found if run is None or one.run_id.startswith(run)]
     if len(chosen) != 1:
         problem = "it has no such run" if not chosen else "it has several runs; say --run ID"
-        names = ", ".join(one.run_id for one in chosen or found)
-        raise StreamToolsError(f"cannot replay {path}: {problem}. There are {names}")
+        ids = shown_ids(one.run_id for one in chosen or found)
+        raise StreamToolsError(f"cannot replay {path}: {problem}. There are {ids}")
     return chosen[0]
 
 

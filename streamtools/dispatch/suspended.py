@@ -20,9 +20,9 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ..content import Caller
 from ..errors import SuspendedError
@@ -41,6 +41,8 @@ MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that wri
 MAC_CHARS = 64
 WEEK_S = 7 * 24 * 3600.0
 
+_Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]  # of any size, the check of the types would take it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendedCall:
@@ -56,7 +58,7 @@ class SuspendedCall:
     """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
     idempotency_key: str
     """The call's idempotency key, which the running tool and the observation have, too."""
-    index: int = 0
+    index: _Count = 0
     """The call's position among the calls of its turn, from 0."""
     namespace: str | None = None
     """The namespace that the call named, with which `tool_name` begins."""
@@ -86,8 +88,8 @@ class Suspended:
 
     calls: tuple[SuspendedCall, ...]
     run_id: str
-    step: int
-    seq: int
+    step: _Count
+    seq: _Count
     """The number at which the run's events go on."""
     wire: str | None
     """The wire over which the calls came."""
@@ -167,7 +169,7 @@ class _Kept:
     """The payload of the text."""
 
     version: int
-    issued_at: int
+    issued_at: _Count
     suspended: Suspended
 
 

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from anyio import to_thread
+from pydantic_core import from_json
 
 from ..exports.exporting import diff
+from ..fields import read_object
+from ..text import one_line
 from .definition import ServerTool, excerpt, fields_of
 
 __all__ = ["Approve", "Pins", "ToolChange"]
@@ -88,13 +91,17 @@ class Pins:
             ValueError: the text was not written by `dumps`.
         """
         try:
-            servers: dict[str, dict[str, Any]] = json.loads(text)["pins"]
+            servers: dict[str, dict[str, Any]] = from_json(text, allow_inf_nan=False)["pins"]
             approved = {
-                server: {name: ServerTool(**{**fields, "name": name}) for name, fields in tools.items()}
+                server: {
+                    name: read_object(ServerTool, {**fields, "name": name}, label=f"{server}.{name}")
+                    for name, fields in tools.items()
+                }
                 for server, tools in servers.items()
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"expected a text of Pins.dumps(), got another ({type(error).__name__})") from error
+            problem = one_line(str(error), 300) if isinstance(error, ValueError) else type(error).__name__
+            raise ValueError(f"expected a text of Pins.dumps(), got another ({problem})") from error
         return cls(approved, trust_on_first_use=trust_on_first_use, on_change=on_change)
 
     def dumps(self) -> str:

@@ -14,11 +14,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
 from .. import content, errors, events, parts
 from ..errors import StreamToolsError
 from ..events import Event
+from ..fields import check_fields, read_object
 from ..text import class_name
 
 __all__ = ["RecordedError", "RecordedObject", "read_event", "read_value", "written_event", "written_value"]
@@ -161,17 +162,27 @@ def _written_bytes(value: bytes, depth: int) -> dict[str, Any]:
 
 
 def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
-    # A subclass of the program's comes back as the nearest error of ours, since the outcome of a call depends on that.
-    name = next((kind.__name__ for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind), None)
+    own = _written({key: value for key, value in vars(error).items() if not key.startswith("_")}, depth)
+    # A subclass of the program's comes back as the nearest error of ours whose fields it has, since the outcome of a
+    # call depends on that.
+    kinds = (kind for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind)
+    name = next((kind.__name__ for kind in kinds if depth < MOST_LEVELS and _has_fields(kind, own)), None)
     if name is None:
         return {MARK: "error", "type": class_name(error), "message": _text_of(error)}
     written: dict[str, Any] = {MARK: "error", "is": name, "args": _written(list(error.args), depth)}
-    own = {key: value for key, value in vars(error).items() if not key.startswith("_")}
     if own:
-        written["has"] = _written(own, depth)
+        written["has"] = own
     if error.__cause__ is not None:
-        written["cause"] = _written_error(error.__cause__, depth) if depth < MOST_LEVELS else None
+        written["cause"] = _written_error(error.__cause__, depth + 1)
     return written
+
+
+def _has_fields(kind: type, written: Any) -> bool:
+    try:
+        check_fields(kind, _read(written, 0))
+    except ValueError:
+        return False
+    return True
 
 
 def _written_object(value: Any) -> Any:
@@ -231,49 +242,9 @@ def read_value(written: Any) -> Any:
     return _read(written, 0)
 
 
-class _Fact(NamedTuple):
-    """A field that may be read."""
-
-    name: str
-    default: Any
-    is_valid: Callable[[Any], bool]
-    kind: str
-
-
 def _read_fields(kind: type, written: Mapping[str, Any], depth: int) -> Any:
     """Returns an object of these fields, made without calling its class."""
-    # `__init__` and `__post_init__` may do anything with the fields, before they are checked or in spite of that.
-    made: Any = object.__new__(kind)
-    left = set(written)
-    for fact in _facts(kind):
-        if fact.name in written:
-            left.discard(fact.name)
-            value = _read(written[fact.name], depth + 1)
-            if fact.kind.startswith("tuple[") and type(value) is list:
-                value = tuple(value)
-            if not fact.is_valid(value):
-                raise ValueError(f"{kind.__name__}.{fact.name}: expected {fact.kind}, got {type(value).__name__}")
-        elif fact.default is MISSING:
-            raise ValueError(f"{kind.__name__}.{fact.name} is missing")
-        else:
-            value = fact.default
-        object.__setattr__(made, fact.name, value)
-    if left:
-        raise ValueError(f"{kind.__name__} has no such field as {sorted(left)[0][:50]!r}")
-    return made
-
-
-@cache
-def _facts(kind: type) -> tuple[_Fact, ...]:
-    # What is not written is None, or 0, when it is read.
-    unwritten = {one.name for one in fields(kind)} & _UNWRITTEN
-    facts = [
-        _Fact(one.name, _default(one), _CHECKS[str(one.type)], str(one.type))
-        for one in fields(kind)
-        if one.name not in _UNWRITTEN
-    ]
-    absent = (_Fact(one, 0 if one == "_end" else None, lambda _: False, "nothing") for one in sorted(unwritten))
-    return (*facts, *absent)
+    return read_object(kind, written, read=lambda value: _read(value, depth + 1), unwritten=_UNWRITTEN)
 
 
 def _read(written: Any, depth: int) -> Any:
@@ -295,23 +266,27 @@ def _read(written: Any, depth: int) -> Any:
     if name == "error":
         return _read_error(written, depth)
     if name == "object":
-        return _read(inner, depth + 1) if "is" in written else RecordedObject(str(written.get("type")))
+        return (
+            _read(inner, depth + 1) if "is" in written else read_object(RecordedObject, {"type": written.get("type")})
+        )
     read = _READS.get(name)
     if read is None or inner is None:
         raise ValueError("a value of an unknown kind")
     try:
         return read(_read(inner, depth + 1))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"expected a {name}, got another value") from error
 
 
 def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     if "is" not in written:
-        return RecordedError(str(written.get("type")), str(written.get("message", "")))
+        foreign = read_object(_Foreign, {name: one for name, one in written.items() if name != MARK}, label="error")
+        return RecordedError(foreign.type, foreign.message)
     kind = ERRORS.get(written["is"]) if isinstance(written["is"], str) else None
     own, args = _read(written.get("has", {}), depth + 1), _read(written.get("args", []), depth + 1)
     if kind is None or not isinstance(own, dict) or not isinstance(args, list):
         raise ValueError("an error of an unknown kind")
+    check_fields(kind, own)
     # Not by its `__init__`, which makes the message of other arguments. An error's text is made of `args`, its
     # attributes are in its `__dict__`; no other attribute may be set, least of all `__class__`.
     error = kind.__new__(kind)
@@ -328,6 +303,14 @@ def _read_error(written: Mapping[str, Any], depth: int) -> BaseException:
     return error
 
 
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """An exception that is not ours, as it is written."""
+
+    type: str
+    message: str
+
+
 _READS: Mapping[str, Callable[[Any], Any]] = {
     "float": float,
     "tuple": tuple,
@@ -336,60 +319,3 @@ _READS: Mapping[str, Callable[[Any], Any]] = {
     "bytes": lambda text: base64.b64decode(text, validate=True),
     "dict": dict,
 }
-
-
-def _is(*kinds: type) -> Callable[[Any], bool]:
-    """Returns a check of a value's type, for which a truth value is not a number."""
-    allowed = frozenset(kinds)
-    return lambda value: type(value) in allowed
-
-
-def _is_a(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kinds)
-
-
-def _is_group(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: type(value) is tuple and all(map(check, value))
-
-
-_NONE = type(None)
-_is_text = _is(str)
-_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    "Any": lambda value: True,
-    "str": _is_text,
-    "str | None": _is(str, _NONE),
-    "int": _is(int),
-    "int | str | None": _is(int, str, _NONE),
-    "str | int | None": _is(int, str, _NONE),
-    "int | None": _is(int, _NONE),
-    "bool": _is(bool),
-    "float": _is(float, int),
-    "float | None": _is(float, int, _NONE),
-    "tuple[int, ...]": _is_group(_is(int)),
-    "tuple[str, ...]": _is_group(_is_text),
-    "tuple[Wait, ...]": _is_group(_is(parts.Wait)),
-    "tuple[FailedAttempt, ...]": _is_group(_is(parts.FailedAttempt)),
-    "tuple[Block, ...]": _is_group(_is(content.Text, content.Media, content.Opaque)),
-    "tuple[tuple[Mapping[str, Any], int | None], ...]": _is_group(
-        lambda pair: type(pair) is tuple and len(pair) == 2 and type(pair[0]) is dict
-    ),
-    "Mapping[str, Any]": _is(dict),
-    "Mapping[str, Any] | None": _is(dict, _NONE),
-    "dict[str, Any] | None": _is(dict, _NONE),
-    "ToolCall": _is(parts.ToolCall),
-    "ToolResult | None": _is(content.ToolResult, _NONE),
-    "ToolError | None": _is_a(errors.ToolError, _NONE),
-    "StreamError | None": _is_a(errors.StreamError, _NONE),
-    "Usage | None": _is(parts.Usage, _NONE),
-    "ResumePoint | None": _is(parts.ResumePoint, _NONE),
-    "_Kind": _is_text,
-    "CallKind": _is_text,
-    "Caller": lambda value: value in get_args(content.Caller),
-    "Outcome": _is_text,
-    "StepOutcome": _is_text,
-    "WaitReason": _is_text,
-    "Finish | None": _is(str, _NONE),
-    "Literal['validated', 'advisory']": _is_text,
-    "Literal['ready', 'truncated', 'invalid']": _is_text,
-}
-"""The check of each field, by its annotation."""

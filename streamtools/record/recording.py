@@ -8,28 +8,41 @@ Any other line that makes no sense is a `RecordingError` with its number.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Annotated, Any, BinaryIO, TypeAlias
 
 from ..errors import StreamError, StreamToolsError
 from ..events import CausedEvent, Event, Observation, StepEnd, StepStart
+from ..fields import Range, read_object
 from ..limits import Limits
 from ..observers import StreamFacts
+from ..parts import RunOutcome
 from ..text import one_line, shown_by
 from ..turn import Turn, TurnBuilder
-from .codec import read_event, read_value
+from .codec import read_event, read_value, written_value
 from .recorder import VERSION
 
-__all__ = ["Chunk", "Entry", "Recording", "RecordingError", "SourceEnd", "is_recording", "moved", "turns_of"]
+__all__ = [
+    "Chunk",
+    "Entry",
+    "Recording",
+    "RecordingError",
+    "SourceEnd",
+    "is_recording",
+    "moved",
+    "shown_ids",
+    "turns_of",
+]
 
 _HEAD = b'{"recording":'
+_ID_CHARS, _MOST_IDS = 80, 5  # in a message
 _SAME_CLOCK_S = 1.0  # calendars are set right in between, by less than that
 
 
@@ -122,10 +135,10 @@ class Recording:
         """
         runs = _read(Path(path), limits)
         if run_id is None and len(runs) > 1:
-            raise RecordingError(f"{path} has {len(runs)} runs; say which: run_id={next(iter(runs))!r}, ...")
+            raise RecordingError(f"{path} has {len(runs)} runs; say which: run_id={shown_ids(list(runs)[:1])}, ...")
         found = next(iter(runs.values())) if run_id is None else runs.get(run_id)
         if found is None:
-            raise RecordingError(f"{path} has no run {run_id!r}; it has {', '.join(map(repr, runs))}")
+            raise RecordingError(f"{path} has no run {shown_ids([run_id])}; it has {shown_ids(runs)}")
         return cls(found)
 
     @classmethod
@@ -171,6 +184,12 @@ def is_recording(file: BinaryIO) -> bool:
     head = file.read(len(_HEAD))
     file.seek(0)
     return head == _HEAD
+
+
+def shown_ids(run_ids: Iterable[str | None]) -> str:
+    """Formats ids of runs for a message; a file may have any number of them, of any length."""
+    shown = [f"'{one_line(run_id or '', _ID_CHARS)}'" for run_id in islice(run_ids, _MOST_IDS + 1)]
+    return ", ".join([*shown[:_MOST_IDS], *(["..."] if len(shown) > _MOST_IDS else [])])
 
 
 # -- times and turns ---------------------------------------------------------------------------------------------------
@@ -238,7 +257,10 @@ def _read(path: Path, limits: Limits) -> dict[str, _Run]:
             if not isinstance(record, dict):
                 raise ValueError(f"expected an object, got {type(record).__name__}")
             if "recording" in record:
-                current = _begun(record, runs)
+                if record["recording"] != VERSION:
+                    version = str(record["recording"])[:20]
+                    raise ValueError(f"a recording of version {version}; this reads version {VERSION}")
+                current = _begun(read_object(_Begin, record, label=""), runs)
             elif current is None:
                 raise ValueError("no recording begins before it")
             else:
@@ -256,22 +278,19 @@ def _problem(error: Exception) -> str:
     return "a value is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 300)
 
 
-def _begun(record: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
-    if record["recording"] != VERSION:
-        raise ValueError(f"a recording of version {str(record['recording'])[:20]}; this reads version {VERSION}")
-    run_id = _text(record, "run_id")
+def _begun(line: _Begin, runs: dict[str, _Run]) -> _Run:
     made = _Run(
-        run_id=run_id,
-        name=_text_or_none(record, "name"),
-        conversation_id=_text_or_none(record, "conversation_id"),
-        began=datetime.fromisoformat(_text(record, "began")),
-        began_at=_number(record, "at"),
-        redacted=record.get("redacted") is True,
+        run_id=line.run_id,
+        name=line.name,
+        conversation_id=line.conversation_id,
+        began=line.began,
+        began_at=line.at,
+        redacted=line.redacted,
     )
     # A run that goes on in another process may have another clock: a monotonic one counts from the start of the
     # machine. The calendar shows how much later it went on. On the same clock, which both times show, nothing is moved,
     # since calendars are set right in between.
-    known = runs.setdefault(run_id, made)
+    known = runs.setdefault(line.run_id, made)
     later = (made.began - known.began).total_seconds()
     shift = known.began_at + later - made.began_at
     known.shift = shift if abs(shift) > _SAME_CLOCK_S else 0.0
@@ -281,95 +300,110 @@ def _begun(record: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
 
 
 def _take(run: _Run, record: Mapping[str, Any]) -> None:
-    for key, read in _LINES.items():
+    if "event" in record:
+        event = read_event(record)
+        if isinstance(event, StepStart) and event.run_id != run.run_id:
+            raise ValueError("StepStart.run_id: expected that of the recording, got another one")
+        run.entries.append(moved(event, run.shift) if run.shift else event)
+        return
+    for key, kind in _LINES.items():
         if key in record:
-            read(run, record)
+            read_object(kind, record, label="", read=read_value).take(run)
             return
     raise ValueError("a line of an unknown kind")
 
 
-def _event(run: _Run, record: Mapping[str, Any]) -> None:
-    run.entries.append(moved(read_event(record), run.shift) if run.shift else read_event(record))
+# Each kind of line but an event's, with what it adds to its run.
 
 
-def _chunk(run: _Run, record: Mapping[str, Any]) -> None:
-    text = record["chunk"]
-    if text is None:
-        run.entries.append(Chunk(_at(run, record), None, int(_number(record, "size"))))
-    else:
-        run.entries.append(Chunk(_at(run, record), _text(record, "chunk"), len(text)))
+@dataclass(slots=True, kw_only=True)
+class _Begin:
+    recording: int
+    run_id: str
+    began: datetime
+    at: float
+    name: str | None = None
+    conversation_id: str | None = None
+    redacted: bool = False
+    by: str | None = None
+    """The program that wrote it."""
 
 
-def _bytes(run: _Run, record: Mapping[str, Any]) -> None:
-    try:
-        data = base64.b64decode(_text(record, "bytes"), validate=True)
-    except binascii.Error:
-        raise ValueError("expected base64 in bytes, got other text") from None
-    run.entries.append(Chunk(_at(run, record), data, len(data)))
+@dataclass(slots=True, kw_only=True)
+class _Text:
+    chunk: str | None
+    at: float
+    size: Annotated[int, Range(0, 1 << 53)] = 0
+
+    def take(self, run: _Run) -> None:
+        size = self.size if self.chunk is None else len(self.chunk)
+        run.entries.append(Chunk(self.at + run.shift, self.chunk, size))
 
 
-def _payload(run: _Run, record: Mapping[str, Any]) -> None:
-    payload = read_value(record["payload"])
-    if not isinstance(payload, dict):
-        raise ValueError(f"payload: expected an object, got {type(payload).__name__}")
-    run.entries.append(Chunk(_at(run, record), payload, len(json.dumps(record["payload"]))))
+@dataclass(slots=True, kw_only=True)
+class _Bytes:
+    bytes: str
+    at: float
+
+    def take(self, run: _Run) -> None:
+        try:
+            data = base64.b64decode(self.bytes, validate=True)
+        except ValueError:
+            raise ValueError("expected base64 in bytes, got other text") from None
+        run.entries.append(Chunk(self.at + run.shift, data, len(data)))
 
 
-def _stream(run: _Run, record: Mapping[str, Any]) -> None:
-    facts = record["stream"]
-    if not isinstance(facts, dict):
-        raise ValueError(f"stream: expected an object, got {type(facts).__name__}")
-    wire, salt, tools = _text_or_none(facts, "wire"), _text(facts, "id_salt"), facts.get("tools")
-    if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):
-        raise ValueError("tools: expected a list of names, got another value")
-    run.entries.append(StreamFacts(wire=wire, id_salt=salt, tools=tuple(tools), is_plain=facts.get("is_plain") is True))
+@dataclass(slots=True, kw_only=True)
+class _Payload:
+    payload: dict[str, Any]
+    at: float
+
+    def take(self, run: _Run) -> None:
+        run.entries.append(Chunk(self.at + run.shift, self.payload, len(json.dumps(written_value(self.payload)))))
 
 
-def _source_end(run: _Run, record: Mapping[str, Any]) -> None:
-    error = read_value(record["source_end"])
-    if error is not None and not isinstance(error, StreamError):
-        raise ValueError(f"source_end: expected an error of a stream, got {type(error).__name__}")
-    run.entries.append(SourceEnd(error))
+@dataclass(slots=True, kw_only=True)
+class _Stream:
+    stream: dict[str, Any]
+
+    def take(self, run: _Run) -> None:
+        run.entries.append(read_object(StreamFacts, self.stream, label="stream"))
 
 
-def _run_end(run: _Run, record: Mapping[str, Any]) -> None:
-    run.outcome = _text_or_none(record, "run_end")
+@dataclass(slots=True, kw_only=True)
+class _SourceEnd:
+    source_end: StreamError | None
+    at: float
+
+    def take(self, run: _Run) -> None:
+        run.entries.append(SourceEnd(self.source_end))
 
 
-def _cut(run: _Run, record: Mapping[str, Any]) -> None:
-    run.cut = True
+@dataclass(slots=True, kw_only=True)
+class _RunEnd:
+    run_end: RunOutcome | None
+    error: str | None
+    at: float
+
+    def take(self, run: _Run) -> None:
+        run.outcome = self.run_end
 
 
-_LINES: Mapping[str, Callable[[_Run, Mapping[str, Any]], None]] = {
-    "event": _event,
-    "chunk": _chunk,
-    "bytes": _bytes,
-    "payload": _payload,
-    "stream": _stream,
-    "source_end": _source_end,
-    "run_end": _run_end,
-    "cut": _cut,
+@dataclass(slots=True, kw_only=True)
+class _Cut:
+    cut: str
+
+    def take(self, run: _Run) -> None:
+        run.cut = True
+
+
+_LINES: Mapping[str, Any] = {
+    "chunk": _Text,
+    "bytes": _Bytes,
+    "payload": _Payload,
+    "stream": _Stream,
+    "source_end": _SourceEnd,
+    "run_end": _RunEnd,
+    "cut": _Cut,
 }
-"""How each kind of line is read, by the key that shows it."""
-
-
-def _text(record: Mapping[str, Any], key: str) -> str:
-    value = record.get(key)
-    if not isinstance(value, str):
-        raise ValueError(f"{key}: expected text, got {type(value).__name__}")
-    return value
-
-
-def _text_or_none(record: Mapping[str, Any], key: str) -> str | None:
-    return None if record.get(key) is None else _text(record, key)
-
-
-def _at(run: _Run, record: Mapping[str, Any]) -> float:
-    return _number(record, "at") + run.shift
-
-
-def _number(record: Mapping[str, Any], key: str) -> float:
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{key}: expected a number, got {type(value).__name__}")
-    return value
+"""The class of each kind of line, by the key that shows it."""

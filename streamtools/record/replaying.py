@@ -54,7 +54,7 @@ from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import names
 from .codec import written_event
-from .recording import Chunk, Recording, RecordingError, SourceEnd, moved, turns_of
+from .recording import Chunk, Recording, RecordingError, SourceEnd, moved, shown_ids, turns_of
 
 __all__ = ["Difference", "Replay", "replay"]
 
@@ -181,7 +181,7 @@ class Replay:
             pass
         turns = self.turns
         if not turns:
-            raise RecordingError(f"the recording of {self.recording.run_id!r} has no step")
+            raise RecordingError(f"the recording of {shown_ids([self.recording.run_id])} has no step")
         return turns[-1]
 
     def __await__(self) -> Generator[Any, Any, Turn]:
@@ -531,14 +531,15 @@ class Redecoding:
         return None
 
     def _feed(self, chunk: Chunk) -> None:
-        if self._decoder is None or chunk.item is None or self._decoder.done:
+        # A chunk behind the end is of another response, whose beginning was torn.
+        if self._decoder is None or self._is_over or chunk.item is None or self._decoder.done:
             return
         self._left_over()
         if self._decoder is not None:
             self._take(self._decoder.feed(chunk.item))
 
     def _finish(self, end: SourceEnd) -> None:
-        if self._decoder is not None:
+        if self._decoder is not None and not self._is_over:
             self._take(self._decoder.finish(end.error))
             self._is_over = True
 

@@ -105,9 +105,11 @@ def draw(events: Iterable[Event], *, content: bool = True, title: str = "") -> P
 class Drawing:
     """Puts events into a picture as they come."""
 
-    def __init__(self, picture: Picture, *, content: bool = True) -> None:
+    def __init__(self, picture: Picture, *, content: bool = True, lacks_ends: bool = False) -> None:
         self.picture = picture
         self.content = content
+        # A recording ends where its program did, and the next run may be in the same file.
+        self._lacks_ends = lacks_ends
         self._origin: float | None = None
         self._now = 0.0
         # Deltas carry no times. Without one they wait for the next event with a time, and are placed evenly between the
@@ -253,8 +255,11 @@ class Drawing:
 
     def _begin_run(self, run_id: str) -> RunHead:
         # `seq` numbers are those of one run. Two runs at once would point to each other's events.
-        if any(step.end is None for step in self._steps.values()):
+        going_on = [number for number, step in self._steps.items() if step.end is None]
+        if going_on and not self._lacks_ends:
             raise ValueError("the events of two runs are mixed: draw each run by itself")
+        for number in going_on:
+            self._end_step(number, None)
         self._run = RunHead(id=len(self.picture.runs), start=self._now, run_id=run_id)
         for known in (self._steps, self._calls, self._open, self._marks, self._latest_text):
             known.clear()
@@ -296,11 +301,14 @@ class Drawing:
         return step
 
     def _step_end(self, event: StepEnd) -> Lane:
-        step = self._step(event.step)
-        step.end, step.outcome = self._now, event.outcome
+        return self._end_step(event.step, event.outcome)
+
+    def _end_step(self, number: int, outcome: str | None) -> Lane:
+        step = self._step(number)
+        step.end, step.outcome = self._now, outcome
         # Every call of ours has its observation by now. The provider's calls, and those that were left to others, get
         # none.
-        for call in self._calls.pop(event.step, {}).values():
+        for call in self._calls.pop(number, {}).values():
             if call.outcome is None:
                 call.end, call.outcome = self._now, PROVIDERS if call.kind == "server" else LEFT
                 self.picture.touch(call)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from ..fields import Range, fits
 from ..parts import WAITS
 from ..telemetry.names import SEMCONV
 from .picture import Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
@@ -20,9 +21,9 @@ from .picture import Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPi
 __all__ = ["draw_jaeger", "is_jaeger"]
 
 NAMES = SEMCONV
-MOST = 1 << 53  # a count, or microseconds: JavaScript's greatest exact integer
+COUNT = Annotated[int, Range(0, (1 << 53) - 1)]  # a count, or microseconds: JavaScript's greatest exact integer
 _WORDS = {str(reason): facts.words for reason, facts in WAITS.items()}
-LONGEST_S = 1e9  # 30 years: a longer wait is ignored
+SECONDS = Annotated[float, Range(0, 1e9)]  # 30 years: a longer wait is ignored
 
 
 def is_jaeger(document: object) -> bool:
@@ -91,7 +92,7 @@ class _Span:
 
     def seconds(self, key: str | None) -> float:
         value = self.tags.get(key or "")
-        return float(value) if isinstance(value, (int, float)) and 0 <= value <= LONGEST_S else 0.0
+        return float(value) if value is not None and fits(value, SECONDS) else 0.0
 
 
 class _SpanDrawing:
@@ -221,7 +222,7 @@ class _SpanDrawing:
             number = _whole(tags.get(NAMES.attempt_number))
             if tags.get("event") == NAMES.attempt_event and number is not None:
                 kind, lasted = tags.get(NAMES.error_type), tags.get(NAMES.attempt_duration)
-                start = time - lasted if isinstance(lasted, float) and 0 <= lasted <= LONGEST_S else time
+                start = time - lasted if lasted is not None and fits(lasted, SECONDS) else time
                 error = kind if isinstance(kind, str) else None
                 found.append(Try(number=number, start=self._at(start), end=self._at(time), error=error))
         return found
@@ -280,7 +281,7 @@ def _read(span: Mapping[str, Any]) -> _Span | None:
         return None
     references = _items(span.get("references"))
     return _Span(
-        id=str(span.get("spanID")),
+        id=span["spanID"] if isinstance(span.get("spanID"), str) else "",
         name=name,
         start=start / 1e6,
         end=(start + duration) / 1e6,
@@ -304,7 +305,7 @@ def _referred(references: Iterable[Mapping[str, Any]], kind: str) -> Iterator[st
 
 def _whole(value: object) -> int | None:
     """Returns a count or a time that every reader of JSON can hold."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
+    return value if isinstance(value, int) and fits(value, COUNT) else None
 
 
 def _tags(tags: object) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture
         recordings: the runs, in order; `Recording.read_all` returns those of a file.
         title: the headline; by default the first run's id.
     """
-    drawing = Drawing(Picture(title))
+    drawing = Drawing(Picture(title), lacks_ends=True)
     for recording in recordings:
         for at, entry in recording.timed():
             if isinstance(entry, Event):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -169,9 +170,29 @@ async def test_the_approved_tools_that_are_given_out_are_a_copy() -> None:
     assert list(pins.approved["s"]) == ["pay"]
 
 
-@pytest.mark.parametrize(
-    "junk", ["", "[]", "{}", '{"pins": 1}', '{"pins": {"s": {"f": {}}}}', '{"pins": {"s": {"f": {"x": 1}}}}']
-)
-def test_what_is_no_pins_is_refused(junk: str) -> None:
-    with pytest.raises(ValueError, match=r"expected a text of Pins.dumps\(\), got another"):
-        Pins.loads(junk)
+def test_what_is_no_pins_is_refused_and_the_place_is_named() -> None:
+    tool: dict[str, Any] = {"input_schema": {}}
+    deep: Any = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    for junk, problem in (
+        ("", "EOF"),
+        ("[" * 5000, "recursion limit"),
+        ("[]", "TypeError"),
+        ("{}", "KeyError"),
+        ('{"pins": 1}', "AttributeError"),
+        ('{"pins": {"s": {"f": {}}}}', "s.f.input_schema is missing"),
+        ('{"pins": {"s": {"f": {"x": 1, "input_schema": {}}}}}', "s.f has no such field as 'x'"),
+        *(
+            (json.dumps({"pins": {"s": {"f": {**tool, name: value}}}}), problem)
+            for name, value, problem in (
+                ("title", 5, "s.f.title: expected str or None, got int"),
+                ("description", None, "s.f.description: expected str, got NoneType"),
+                ("input_schema", [], "s.f.input_schema: expected an object, got list"),
+                ("annotations", "x", "s.f.annotations: expected an object"),
+                ("output_schema", deep, "recursion limit"),
+            )
+        ),
+    ):
+        with pytest.raises(ValueError, match=r"expected a text of Pins.dumps\(\), got another \(.*" + problem):
+            Pins.loads(junk)

@@ -24,9 +24,10 @@ from wire_cases.names import ANTHROPIC, CHAT
 from streamtools import Limits, Observation, Suspended, Trajectory, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch import MemoryStore
-from streamtools.errors import ToolFailed
+from streamtools.errors import InvalidArguments, ToolError, ToolFailed
 from streamtools.events import StepStart, StreamWarning, TextDelta
 from streamtools.record import Chunk, RecordedError, RecordedObject, Recording, RecordingError, record, replay
+from streamtools.view import draw_recordings
 
 pytestmark = pytest.mark.anyio
 
@@ -401,52 +402,152 @@ async def test_of_a_run_that_died_all_whole_lines_are_read(tmp_path: Path) -> No
         assert len(found.turns) <= 2
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        (b"[]", "line 2: expected an object, got list"),
-        (b"{}", "line 2: a line of an unknown kind"),
-        (b"[" * 10_000, "line 2: a value is nested too deeply"),
-        (b'{"event": "Event"}', "line 2: an event of an unknown kind"),
-        (b'{"event": ["x"]}', "line 2: an event of an unknown kind"),
-        (b'{"event": "TextDelta", "seq": 1}', "line 2: TextDelta.text is missing"),
-        (b'{"event": "TextDelta", "seq": 1, "text": 5}', "line 2: TextDelta.text: expected str, got int"),
-        (b'{"event": "TextDelta", "seq": true, "text": "a"}', "line 2: TextDelta.seq: expected int, got bool"),
-        (b'{"event": "TextDelta", "text": "a", "__class__": 1}', "line 2: TextDelta has no such field as '__class__'"),
-        (
-            b'{"event": "TextStart", "causes": ["a"]}',
-            "line 2: TextStart.causes: expected tuple\\[int, ...\\], got tuple",
-        ),
-        (
-            b'{"event": "ToolCallEnd", "call": {"call_id": "a"}}',
-            "line 2: ToolCallEnd.call: expected ToolCall, got dict",
-        ),
-        (b'{"event": "UnknownPayload", "raw": {"$": "Path", "is": "/"}}', "line 2: a value of an unknown kind"),
-        (b'{"event": "UnknownPayload", "raw": {"$": "bytes", "is": "%"}}', "line 2: expected a bytes"),
-        (b'{"event": "UnknownPayload", "raw": {"$": "set", "is": [[1]]}}', "line 2: expected a set"),
-        (b'{"event": "StreamEnd", "error": {"$": "error", "is": "OSError"}}', "line 2: an error of an unknown kind"),
-        (
-            b'{"event": "StreamEnd", "error": {"$": "error", "is": "ToolError"}}',
-            "line 2: StreamEnd.error: expected StreamError",
-        ),
-        (b'{"chunk": 5, "at": 1}', "line 2: chunk: expected text, got int"),
-        (b'{"chunk": "a"}', "line 2: at: expected a number, got NoneType"),
-        (b'{"bytes": "%", "at": 1}', "line 2: expected base64 in bytes"),
-        (b'{"payload": [], "at": 1}', "line 2: payload: expected an object, got list"),
-        (b'{"stream": 1}', "line 2: stream: expected an object, got int"),
-        (b'{"source_end": 1}', "line 2: source_end: expected an error of a stream, got int"),
-        (b'{"recording": 2}', "line 2: a recording of version 2; this reads version 1"),
-    ],
-    ids=lambda one: one.decode("latin-1")[:40] if isinstance(one, bytes) else "",
-)
-def test_a_line_that_makes_no_sense_is_named(line: bytes, problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(HEAD + line + b"\n")
-    with pytest.raises(RecordingError, match=problem):
-        Recording.read(path)
+SENSELESS = [
+    (b"[]", "line 2: expected an object, got list"),
+    (b"{}", "line 2: a line of an unknown kind"),
+    (b"[" * 10_000, "line 2: a value is nested too deeply"),
+    (b'{"event": "Event"}', "line 2: an event of an unknown kind"),
+    (b'{"event": ["x"]}', "line 2: an event of an unknown kind"),
+    (b'{"event": "TextDelta", "seq": 1}', "line 2: TextDelta.text is missing"),
+    (b'{"event": "TextDelta", "seq": 1, "text": 5}', "line 2: TextDelta.text: expected str, got int"),
+    (b'{"event": "TextDelta", "seq": true, "text": "a"}', "line 2: TextDelta.seq: expected int, got bool"),
+    (b'{"event": "TextDelta", "text": "a", "__class__": 1}', "line 2: TextDelta has no such field as '__class__'"),
+    (
+        b'{"event": "TextStart", "causes": ["a"]}',
+        "line 2: TextStart.causes: expected tuple\\[int, ...\\], got tuple",
+    ),
+    (
+        b'{"event": "ToolCallEnd", "call": {"call_id": "a"}}',
+        "line 2: ToolCallEnd.call: expected ToolCall, got dict",
+    ),
+    (b'{"event": "UnknownPayload", "raw": {"$": "Path", "is": "/"}}', "line 2: a value of an unknown kind"),
+    (b'{"event": "UnknownPayload", "raw": {"$": "bytes", "is": "%"}}', "line 2: expected a bytes"),
+    (b'{"event": "UnknownPayload", "raw": {"$": "set", "is": [[1]]}}', "line 2: expected a set"),
+    (b'{"event": "StreamEnd", "error": {"$": "error", "is": "OSError"}}', "line 2: an error of an unknown kind"),
+    (
+        b'{"event": "StreamEnd", "error": {"$": "error", "is": "ToolError"}}',
+        "line 2: StreamEnd.error: expected StreamError",
+    ),
+    (b'{"chunk": 5, "at": 1}', "line 2: chunk: expected str or None, got int"),
+    (b'{"chunk": "a"}', "line 2: at is missing"),
+    (b'{"bytes": "%", "at": 1}', "line 2: expected base64 in bytes"),
+    (b'{"payload": [], "at": 1}', "line 2: payload: expected an object, got list"),
+    (b'{"stream": 1}', "line 2: stream: expected an object, got int"),
+    (b'{"source_end": 1, "at": 1}', "line 2: source_end: expected StreamError or None, got int"),
+    (b'{"event": "TextStart", "seq": %d}' % 2**200, "line 2: TextStart.seq: expected int, got int out of range"),
+    (b'{"event": "TextStart", "time": 1e308}', "line 2: TextStart.time: expected float, got float out of range"),
+    (
+        b'{"event": "TextStart", "time": {"$": "float", "is": "nan"}}',
+        "TextStart.time: expected float, got float out",
+    ),
+    (
+        b'{"event": "StreamEnd", "finish": "bored"}',
+        "finish: expected one of stop, tool_calls, .* or None, got another str",
+    ),
+    (
+        b'{"event": "StepEnd", "outcome": "odd"}',
+        "StepEnd.outcome: expected one of complete, .*, got another str",
+    ),
+    (
+        b'{"event": "Observation", "call_id": "a", "tool_name": "f", "outcome": "fine"}',
+        "Observation.outcome: expected one",
+    ),
+    (
+        b'{"event": "StreamEnd", "error": {"$": "error", "is": "ProviderError", "has": {"message": "a"}}}',
+        "line 2: ProviderError.code is missing",
+    ),
+    (
+        b'{"event": "StreamEnd", "error": {"$": "error", "is": "LimitExceeded", "has": {"message": "", "setting": 1}}}',
+        "line 2: LimitExceeded.setting: expected str, got int",
+    ),
+    (b'{"event": "UnknownPayload", "raw": {"$": "error", "type": 5}}', "line 2: error.type: expected str, got int"),
+    (b'{"event": "UnknownPayload", "raw": {"$": "object"}}', "line 2: RecordedObject.type: expected str, got NoneType"),
+    (b'{"event": "UnknownPayload", "raw": {"$": "float", "is": 1%s}}' % (b"0" * 400), "line 2: expected a float"),
+    (
+        b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00", "at": 1}',
+        "began: expected datetime with a zone",
+    ),
+    (
+        b'{"recording": 1, "run_id": "r", "began": "today", "at": 1}',
+        "began: expected datetime with a zone, got",
+    ),
+    (
+        b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00Z", "at": 1e300}',
+        "line 2: at: expected float",
+    ),
+    (b'{"chunk": null, "at": 1, "size": -1}', "line 2: size: expected int from 0 to"),
+    (
+        b'{"stream": {"wire": null, "id_salt": "", "tools": [1], "is_plain": true}}',
+        "stream.tools: expected tuple",
+    ),
+    (
+        b'{"run_end": "happily", "error": null, "at": 1}',
+        "run_end: expected one of answered, .*, got another str",
+    ),
+    (b'{"cut": 5}', "line 2: cut: expected str, got int"),
+    (
+        b'{"event": "StepStart", "run_id": "s"}',
+        "line 2: StepStart.run_id: expected that of the recording, got another one",
+    ),
+    (b'{"recording": 2}', "line 2: a recording of version 2; this reads version 1"),
+]
+
+
+def test_a_line_that_makes_no_sense_is_named(tmp_path: Path) -> None:
+    path, wrong = tmp_path / "run.jsonl", []
+    for line, problem in SENSELESS:
+        path.write_bytes(HEAD + line + b"\n")
+        try:
+            Recording.read(path)
+        except RecordingError as error:
+            if re.search(problem, str(error)):
+                continue
+            wrong.append(f"{line[:80]!r}: {error}")
+        else:
+            wrong.append(f"{line[:80]!r} was read")
+    assert wrong == []
 
 
 HEAD = b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00+00:00", "at": 0.5}\n'
+
+
+async def test_an_error_of_the_programs_that_lacks_fields_makes_no_recording_unreadable(tmp_path: Path) -> None:
+    class Odd(InvalidArguments):
+        def __init__(self) -> None:
+            pass  # and so has no `problems`
+
+    class Known(ToolError):
+        code = None
+
+    @tool(effect="pure")
+    async def ask(which: int) -> str:
+        """Ask."""
+        if which:
+            raise Known("it is known") from Odd()
+        raise Odd()
+
+    path = tmp_path / "run.jsonl"
+    await run_calls([("c1", "ask", {"which": 0}), ("c2", "ask", {"which": 1})], [ask], observers=[record(path)])
+    errors = [one.error for one in Recording.read(path).turns[0].observations]
+    assert [type(error) for error in errors] == [ToolError, ToolError]
+    assert errors[1] is not None
+    assert type(errors[1].__cause__) is ToolError
+
+
+async def test_a_run_that_died_and_the_next_one_in_its_file_are_drawn_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
+    whole = lines(path)
+    next_one = [HEAD, b'{"event":"StepStart","seq":0,"step":0,"run_id":"r","time":1e9}\n']
+    for kept in range(3, len(whole)):
+        path.write_bytes(b"".join([*whole[:kept], *next_one]))
+        assert len(draw_recordings(Recording.read_all(path)).runs) == 2
+        # The line that begins a response may be torn, too: what follows is of another one.
+        path.write_bytes(b"".join([*whole[: kept - 1], b"{\n", *whole[kept:]]))
+        torn = Recording.read(path)
+        assert torn.lost == (kept,)
+        assert draw_recordings([torn]).steps
+        await replay(torn)
 
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
@@ -460,6 +561,11 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(RecordingError, match=problem):
             Recording.read(path)
+    path.write_bytes(b"".join(HEAD.replace(b'"r"', b'"\\u202e%d%s"' % (n, b"x" * 500)) for n in range(9)))
+    with pytest.raises(RecordingError, match=re.escape("say which: run_id='\\u202e0xxx")):
+        Recording.read(path)
+    with pytest.raises(RecordingError, match=r"has no run 's'; it has ('[^']{80,90}', ){5}\.\.\.$"):
+        Recording.read(path, run_id="s")
     path.write_bytes(HEAD)
     assert Recording.read(path).turns == ()
     with pytest.raises(RecordingError, match="exceeds max_recording_bytes=10"):

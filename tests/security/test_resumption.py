@@ -65,11 +65,11 @@ def test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_
 
     malformed: list[Any] = [
         *(None, 7, [], {}, "text", [whole], {"version": 3}, {**whole, "version": 2}, {**whole, "version": "3"}),
-        *({**whole, "issued_at": at} for at in ("now", None, 1.5, True, [])),
+        *({**whole, "issued_at": at} for at in ("now", None, 1.5, True, [], 10**400, -1)),
         *({**whole, "suspended": one} for one in (None, [], {}, "text")),
         *({**whole, "suspended": {**state, "calls": calls}} for calls in (None, {}, "text", [None], [call, 7], [{}])),
-        *({**whole, "suspended": {**state, name: value}} for name in state for value in ({}, True, [1])),
-        *(with_call(**{name: value}) for name in call for value in ({}, True, [1])),
+        *({**whole, "suspended": {**state, name: value}} for name in state for value in ({}, True, [1], 10**400)),
+        *(with_call(**{name: value}) for name in call for value in ({}, True, [1], 10**400)),
         with_call(kind="server side"),
         {name: value for name, value in whole.items() if name != "issued_at"},
     ]
