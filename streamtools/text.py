@@ -32,6 +32,7 @@ __all__ = [
     "one_line",
     "printable",
     "shown_by",
+    "type_name",
     "well_formed",
     "well_formed_tree",
 ]
@@ -41,6 +42,7 @@ __all__ = [
 # are joined where they meet, and replaced where they stay alone.
 _HALF = re.compile("[\ud800-\udfff]")
 MAX_KEY_CHARS = 64  # of one key in a path: the model chose it
+_MAX_CLASS_CHARS = 200
 MAX_PATH_CHARS = 700  # of a whole path: ten long keys
 
 PLAIN_NAME_CHARACTERS = "a-zA-Z0-9_-"
@@ -253,9 +255,16 @@ def shown_by(*names: str, last: Iterable[str] = ()) -> Any:  # pyright does not 
 
 
 def class_name(value: object) -> str:
-    """Returns the name of a value's class, with its module unless that is ``builtins``."""
+    """Returns the name of a value's class, with its module unless that is ``builtins``; safe to show."""
+    # A class may be made at run time, of a peer's words: a fault of a service, the class of a record.
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return one_line(name, _MAX_CLASS_CHARS)
+
+
+def type_name(value: object) -> str:
+    """Returns the name of a value's class without its module, safe to show."""
+    return one_line(type(value).__name__, _MAX_CLASS_CHARS)
 
 
 def is_debugging() -> bool:
@@ -266,7 +275,7 @@ def is_debugging() -> bool:
 
 def described(value: object) -> str:
     """Returns the type of a value, and its size if it has one: ``dict of 2``."""
-    kind = type(value).__name__
+    kind = type_name(value)
     return f"{kind} of {len(value)}" if isinstance(value, _SIZED) else kind
 
 
@@ -310,7 +319,7 @@ def _quoted(text: str, most: int = _MAX_TEXT) -> str:
 
 
 def _error(error: BaseException) -> str:
-    return f"{type(error).__name__}({_quoted(str(error), _MAX_ERROR)})"
+    return f"{type_name(error)}({_quoted(str(error), _MAX_ERROR)})"
 
 
 def _items(items: tuple[Any, ...]) -> str:

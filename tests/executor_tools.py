@@ -30,6 +30,12 @@ def worker_id() -> int:
 
 
 @tool
+def environment() -> dict[str, str]:
+    """The worker's environment."""
+    return dict(os.environ)
+
+
+@tool
 def leave(how: str, code: int = 7) -> None:
     """End the worker, or try to."""
     {"exit": sys.exit, "at once": os._exit}[how](code)

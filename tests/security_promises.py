@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T34 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T35 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -175,6 +175,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/mcp/test_mcp_words.py"
             "::test_no_type_name_or_address_in_a_result_brings_escapes_into_what_the_model_reads",
             "tests/mcp/test_mcp_words.py::test_no_place_of_a_changed_tool_does_either",
+            "tests/security/test_wire_text.py::test_the_name_of_an_exceptions_class_is_shown_escaped_and_cut",
         ),
     ),
     "T18": (
@@ -342,6 +343,13 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/dispatch/test_callers.py"
             "::test_a_call_by_somebody_who_may_not_call_is_denied_and_answered_on_every_wire_that_names_callers",
             "tests/dispatch/test_callers.py::test_calls_at_hand_have_callers_too",
+        ),
+    ),
+    "T35": (
+        "keys in the environment of every tool",
+        (
+            "tests/dispatch/test_process_executor.py"
+            "::test_a_worker_sees_what_programs_need_and_what_it_is_given_and_no_keys",
         ),
     ),
 }

@@ -17,7 +17,7 @@ from ..parts import ToolCall, Usage
 from ..record import Recording
 from ..record.recording import is_recording
 from ..stages import AUTO, DEFAULT, DIALECTS, StageList, text_calls
-from ..text import cut, printable
+from ..text import cut, printable, type_name
 from ..turn import Turn
 from ..wires import names
 from .common import FAILED, add_command, listed, one_of, pad
@@ -159,7 +159,7 @@ def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int
                 print(json.dumps({"file": path, **_as_json(turn)}) if as_json else _as_line(path, turn))
         except StreamToolsError as error:
             counts["error"] += 1
-            failure = {"file": path, "error": {"kind": type(error).__name__, "message": str(error)}}
+            failure = {"file": path, "error": {"kind": type_name(error), "message": str(error)}}
             print(json.dumps(failure) if as_json else _line("error", "", "", "", str(error)))
     _progress(len(files), len(files))
     sums = ", ".join(f"{counts[state]} {state}" for state in ("ok", "cut", "error") if counts[state])

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import ExportError, StreamToolsError, ToolDefinitionError
 from ..exports import Exported, diff, export, parts, targets
-from ..text import printable
+from ..text import printable, type_name
 from ..tools import Tool, tool
 from ..tools.entries import STRICT, short_names
 from .common import FAILED, UsageError, add_command, listed
@@ -243,4 +243,4 @@ def _imported(name: str, reference: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         hint = "; name the module without .py" if name.endswith(".py") else ""
-        raise StreamToolsError(f"cannot import {name}: {type(error).__name__}: {error}{hint}") from error
+        raise StreamToolsError(f"cannot import {name}: {type_name(error)}: {error}{hint}") from error

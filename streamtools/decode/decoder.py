@@ -28,7 +28,7 @@ from ..framing import Frame
 from ..limits import Limits
 from ..parts import OUTCOMES
 from ..stages import DEFAULT, Deferred, StageList
-from ..text import excerpt
+from ..text import excerpt, type_name
 from ..tools import AnyTools, Toolset
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire, WireDecoder, detect, find
@@ -590,7 +590,7 @@ def _broken(error: Exception, wire: str) -> StreamError:
     broken = malformed(
         str(error)
         if isinstance(error, LocalProtocolError)
-        else f"the decoder of {wire} raised {type(error).__name__} (in {at.name}, {Path(at.filename).name}:{at.lineno})"
+        else f"the decoder of {wire} raised {type_name(error)} (in {at.name}, {Path(at.filename).name}:{at.lineno})"
     )
     broken.__cause__ = error
     return broken

@@ -16,6 +16,7 @@ from anyio.lowlevel import EventLoopToken
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
 from ..event_loop import is_cancelled, is_in_loop
 from ..events import ApprovalRequested
+from ..text import type_name
 from .states import Call, Ending
 
 __all__ = [
@@ -120,7 +121,7 @@ def is_gated(call: Call) -> bool:
     try:
         answer = gate(dict(bound.by_name))
     except Exception as error:
-        raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type(error).__name__}") from error
+        raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type_name(error)}") from error
     if not isinstance(answer, bool):
         kind = type(answer).__name__
         raise ToolFailed(f"not run: the needs_approval of {tool.name} returned {kind}, not True or False")
@@ -163,7 +164,7 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Resolution | None
 
 def failed(error: BaseException) -> Resolution:
     """Returns the resolution by an approver that has raised."""
-    return Resolution(False, f"asking for its approval failed ({type(error).__name__})", error)
+    return Resolution(False, f"asking for its approval failed ({type_name(error)})", error)
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:

@@ -37,7 +37,7 @@ from ..events import StreamWarning
 from ..limits import Limits
 from ..parts import OUTCOMES, FailedAttempt
 from ..telemetry.carrier import current_carrier
-from ..text import class_name
+from ..text import class_name, type_name
 from ..tools import Tool, Toolset
 from ..tools.options import Middleware, ToolCallRequest
 from ..tools.typed import as_json
@@ -182,7 +182,7 @@ class Attempts:
     def store_failed(self, call: Call, work: Literal["complete", "release", "abandon"], error: Exception) -> None:
         """Warns that the store could not do its work after a claim was made."""
         code, task = _NOT_KEPT[work]
-        text = f"the store could not {task} ({type(error).__name__}); the call stays claimed"
+        text = f"the store could not {task} ({type_name(error)}); the call stays claimed"
         self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
 
 
@@ -375,14 +375,14 @@ class _Attempt:
         if not self.begun:
             if isinstance(error, ToolNotStarted):
                 return failure(error)
-            refused = ToolNotStarted(f"not run: the executor of {tool} raised {type(error).__name__}")
+            refused = ToolNotStarted(f"not run: the executor of {tool} raised {type_name(error)}")
             refused.__cause__ = error
             return failure(refused)
         if isinstance(error, ToolTimeout):
             seconds = self._seconds()
             return Ending("timed_out", error if seconds == math.inf else ToolTimeout(seconds), again=True)
         if not isinstance(error, ToolError) or (isinstance(error, ToolNotStarted) and not by_tool):
-            lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type(error).__name__} after the call had begun")
+            lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type_name(error)} after the call had begun")
             lost.__cause__ = error
             return failure(lost)
         return failure(found)
@@ -526,7 +526,7 @@ class _Wrapped:
 
 
 def _raised(tool: str, error: BaseException) -> ToolFailed:
-    failed = ToolFailed(f"the middleware around {tool} raised {type(error).__name__}")
+    failed = ToolFailed(f"the middleware around {tool} raised {type_name(error)}")
     failed.__cause__ = error
     return failed
 

@@ -39,6 +39,7 @@ from ..errors import (
 from ..events import Observation, StreamEnd
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
+from ..text import type_name
 from ..tools import TakesLong, Tool
 from .results import AsRead, any_content, bounded, checked_content, is_small, no_content, value_content
 from .states import Call, Ending, RunCounts
@@ -107,7 +108,7 @@ def left_over(call: Call) -> Ending:
 
 def no_key(tool: str, error: Exception, option: str = "conflict_key") -> Ending:
     """Returns the ending of a call without a usable key: it might conflict with another call, or repeat it."""
-    failed = ToolFailed(f"not run: the {option} of {tool} raised {type(error).__name__}")
+    failed = ToolFailed(f"not run: the {option} of {tool} raised {type_name(error)}")
     failed.__cause__ = error
     return Ending("failed", failed)
 

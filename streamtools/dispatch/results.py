@@ -23,6 +23,7 @@ from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
 from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolSuspended, ToolTimeout
 from ..limits import Limits
+from ..text import type_name
 from ..tools import LARGE_CHARS, Tool
 
 __all__ = [
@@ -273,9 +274,7 @@ def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 def error_content(error: ToolError, max_bytes: int) -> str:
     """Returns a failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
     words = _words(error)
-    return value_content(f"Error: {f'the tool raised {type(error).__name__}' if words is None else words}", max_bytes)[
-        0
-    ]
+    return value_content(f"Error: {f'the tool raised {type_name(error)}' if words is None else words}", max_bytes)[0]
 
 
 # -- as bytes, and back ------------------------------------------------------------------------------------------------
@@ -354,7 +353,7 @@ def encode_error(tool: str, error: BaseException) -> dict[str, str]:
     """Returns a failure as the model may read it: the text of a `ToolError`, of anything else only the type."""
     ours = isinstance(error, ToolError)
     words = _words(error) if ours else None
-    kind, text = type(error).__name__, f"the tool {tool} raised {type(error).__name__}"
+    kind, text = type_name(error), f"the tool {tool} raised {type_name(error)}"
     return {"kind": kind if ours else "ToolFailed", "text": text if words is None else words}
 
 

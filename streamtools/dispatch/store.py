@@ -58,6 +58,7 @@ from ..errors import (
 )
 from ..event_loop import call_soon, spawn
 from ..limits import checked_bound
+from ..text import type_name
 from .executor import Emit, Executor, Invocation
 from .results import decode_error, decode_result, encode_error, encode_result
 from .timers import Timer, Timers
@@ -452,7 +453,7 @@ class CallClaim:
             raise
         except Exception as error:  # a store of the user's, a full disk, a locked file
             ours = isinstance(error, LocalProtocolError)  # such as a store that is closed
-            why = str(error) if ours else type(error).__name__
+            why = str(error) if ours else type_name(error)
             raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
 
     async def _changed(self, seconds: float) -> None:
@@ -759,7 +760,7 @@ async def run_once(
 def _after_begin(error: BaseException) -> BaseException:
     """Returns the meaning of an error that came after the call had begun, too late to claim that it has not."""
     if isinstance(error, ToolNotStarted) and not error.by_tool:
-        return ToolOutcomeUnknown(f"the executor raised {type(error).__name__} after the call had begun")
+        return ToolOutcomeUnknown(f"the executor raised {type_name(error)} after the call had begun")
     return error
 
 

@@ -52,7 +52,7 @@ from ..events import (
 )
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
-from ..text import is_debugging, one_line
+from ..text import class_name, is_debugging, one_line
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from ..wires import Wire
@@ -734,10 +734,9 @@ def log_failure(seen: Observation) -> None:
     error = None if seen.error is None else seen.error.__cause__
     if error is None or isinstance(error, ToolError) or not _logger.isEnabledFor(logging.ERROR):
         return
-    kind = type(error)
     form = "%s: %s: %s (call %s)"
     tool, call_id = (one_line(text, _MAX_ID_CHARS) for text in (seen.tool_name, seen.call_id))
-    facts = (tool, seen.outcome, f"{kind.__module__}.{kind.__qualname__}", call_id)
+    facts = (tool, seen.outcome, class_name(error), call_id)
     if is_debugging():
         _logger.error(form, *facts, exc_info=error)
     else:

@@ -32,6 +32,7 @@ from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
+from ..text import type_name
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
@@ -212,7 +213,7 @@ class _Call:
             return error
         # An interrupt, say, by which a tool asks a person: no failure whose text is to be logged or kept.
         self._interrupted = error
-        raise ToolSuspended(f"the tool raised {type(error).__name__}") from None
+        raise ToolSuspended(f"the tool raised {type_name(error)}") from None
 
     def answer(self, seen: Observation) -> Any:
         """Returns or raises the end of the call, as LangGraph has it."""

@@ -28,6 +28,7 @@ from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
+from ..text import type_name
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
@@ -150,7 +151,7 @@ class _Call:
         """Keeps an exception that is for the agent; returns that of the call."""
         self._raised = error
         if isinstance(error, _WAITS):
-            return ToolSuspended(f"the tool raised {type(error).__name__}")
+            return ToolSuspended(f"the tool raised {type_name(error)}")
         return errors.ModelRetry(str(error))
 
     def answer(self, seen: Observation) -> Any:

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from ..exports.exporting import diff
 from ..fields import read_object
-from ..text import one_line
+from ..text import one_line, type_name
 from .definition import ServerTool, excerpt, fields_of
 
 __all__ = ["Approve", "Pins", "ToolChange"]
@@ -100,7 +100,7 @@ class Pins:
                 for server, tools in servers.items()
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            problem = one_line(str(error), 300) if isinstance(error, ValueError) else type(error).__name__
+            problem = one_line(str(error), 300) if isinstance(error, ValueError) else type_name(error)
             raise ValueError(f"expected a text of Pins.dumps(), got another ({problem})") from error
         return cls(approved, trust_on_first_use=trust_on_first_use, on_change=on_change)
 

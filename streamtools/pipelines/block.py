@@ -44,7 +44,7 @@ from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import ToolCall
 from ..sources import Source
-from ..text import shown_by
+from ..text import shown_by, type_name
 from ..tools import Toolset
 from ..turn import Turn
 from .group_exit import Deadlines, Settling, is_looked_at, join
@@ -552,7 +552,7 @@ class Pipeline:
                 if not self._outbox.closed:
                     self._error = ending.failure
         except Exception as error:  # a group of errors raised while a cancellation was handled, after `aclose`
-            self._step.emit(StreamWarning("source_close_failed", type(error).__name__))
+            self._step.emit(StreamWarning("source_close_failed", type_name(error)))
         finally:
             self._pump_done = True  # before what a Ctrl-C may interrupt: somebody may wait for it
             try:

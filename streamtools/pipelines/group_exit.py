@@ -34,6 +34,7 @@ from ..event_loop import refuse_deferred
 from ..events import Event, StreamEnd, StreamWarning
 from ..limits import Limits
 from ..parts import StepOutcome
+from ..text import type_name
 from .pump import LOOKS, ItemDecoder, Pump
 from .step import Step
 
@@ -255,7 +256,7 @@ class Settling:
                 self.step.emit_all(self.decoder.finish(error, abandoned=error is None))
                 self.step.emit_all(refuse_deferred(self.decoder))
             except Exception as raised:  # a stage of the user's
-                self.step.emit(StreamWarning("stage_failed", type(raised).__name__))
+                self.step.emit(StreamWarning("stage_failed", type_name(raised)))
         if self.end is None:
             self.step.emit(StreamEnd(error=error))
 

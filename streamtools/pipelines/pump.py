@@ -21,6 +21,7 @@ from ..events import Event, Observation, StreamEnd, StreamWarning, UnknownPayloa
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..sources import Source
+from ..text import type_name
 from .queues import Outbox
 from .step import Step
 
@@ -223,7 +224,7 @@ class Pump:
                     break
         except Exception as error:
             if is_cancelled():  # an error that comes from cancelling the source is none of the stream
-                step.emit(StreamWarning("source_close_failed", type(error).__name__))
+                step.emit(StreamWarning("source_close_failed", type_name(error)))
                 await checkpoint()
             self.raised = error
         last = self._last_events()
@@ -293,14 +294,14 @@ class Pump:
             if error is not None and not isinstance(error, Exception) and not is_cancelled():
                 self.raised = self.raised or raised  # the source's own time is up, as its manager reports
             elif raised is not error:
-                self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
+                self._step.emit(StreamWarning("source_close_failed", type_name(raised)))
         except anyio.get_cancelled_exc_class() as raised:
             if closing.cancel_called:
                 self._step.emit(
                     StreamWarning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s")
                 )
             stray(raised)
-            self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
+            self._step.emit(StreamWarning("source_close_failed", type_name(raised)))
 
 
 class _Seen:

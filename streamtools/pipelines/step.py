@@ -26,6 +26,7 @@ from ..events import (
     ToolCallValidated,
 )
 from ..observers import Observer
+from ..text import type_name
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
 from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
@@ -276,9 +277,7 @@ class Step:
                 self.observers = [known for known in self.observers if known is not observer]
                 self._reroute()
                 if not self.ended:
-                    self.emit(
-                        StreamWarning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}")
-                    )
+                    self.emit(StreamWarning("observer_failed", f"{type_name(observer)} raised {type_name(error)}"))
 
 
 def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> Callback:

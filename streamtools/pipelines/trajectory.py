@@ -38,7 +38,7 @@ from ..events import (
 )
 from ..observers import Observer
 from ..telemetry import default_observers as observers_of_application
-from ..text import class_name
+from ..text import class_name, type_name
 
 if TYPE_CHECKING:
     from ..dispatch.suspended import Suspended
@@ -153,7 +153,7 @@ class Trajectory:
                 said.append(None if method is None else method(*facts))
             except Exception as error:
                 self.observers = tuple(known for known in self.observers if known is not observer)
-                _logger.warning("an observer was dropped: %s raised %s", type(observer).__name__, class_name(error))
+                _logger.warning("an observer was dropped: %s raised %s", type_name(observer), class_name(error))
         return said
 
     @classmethod

@@ -40,7 +40,7 @@ from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, 
 from ..files import open_private
 from ..limits import Limits
 from ..observers import RunFacts, StreamFacts
-from ..text import class_name
+from ..text import class_name, type_name
 from .codec import MARK, VALUES, written_event, written_value
 
 __all__ = ["Recorder", "Redact", "Redaction", "VERSION", "record"]
@@ -162,9 +162,7 @@ class Recorder:
         if self._run_id is None:
             return
         self._open()
-        self._write(
-            {"run_end": outcome, "error": None if error is None else type(error).__name__, "at": time.monotonic()}
-        )
+        self._write({"run_end": outcome, "error": None if error is None else type_name(error), "at": time.monotonic()})
         self.close()
 
     @_ends

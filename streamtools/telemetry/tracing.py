@@ -55,7 +55,7 @@ from ..events import (
 )
 from ..observers import EarlyEnd, RunFacts
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, FailedAttempt, Part, StepOutcome, ToolCall, Usage
-from ..text import class_name
+from ..text import class_name, type_name
 from .carrier import carrier_of, span_context_of, tracer_of
 from .log import log_call
 from .names import (
@@ -655,7 +655,7 @@ class AttributeWriter:
         try:
             text = str(error)
         except (Exception, SystemExit):
-            text = type(error).__name__
+            text = type_name(error)
         return self.content(text)
 
     # -- helpers --
@@ -700,7 +700,7 @@ def call_error_type(observation: Observation) -> str:
         return observation.outcome
     if isinstance(error, ToolFailed) and error.__cause__ is not None:
         return class_name(error.__cause__)
-    return type(error).__name__
+    return type_name(error)
 
 
 def _json(value: Any) -> str:

@@ -14,6 +14,7 @@ from ..errors import ExportError, StreamError
 from ..events import Event, StreamEnd, StreamStart, ToolCallEnd, ToolCallFragment, ToolCallStart
 from ..history import convert, lint, repair
 from ..limits import Limits
+from ..text import type_name
 from ..turn import Turn
 from ..wires import Wire, find
 from ..wires.transcript import Prompt
@@ -69,7 +70,7 @@ def check_wire(
         except AssertionError as error:
             raise AssertionError(f"{check.__name__[1:]}: {error}") from error
         except Exception as error:
-            raise AssertionError(f"{check.__name__[1:]}: {type(error).__name__} was raised: {error}") from error
+            raise AssertionError(f"{check.__name__[1:]}: {type_name(error)} was raised: {error}") from error
     return [check.__name__[1:] for check in _CHECKS]
 
 

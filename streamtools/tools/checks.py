@@ -22,7 +22,7 @@ from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidArguments, ToolError
 from ..limits import Limits
-from ..text import MAX_PATH_CHARS, cut, dotted
+from ..text import MAX_PATH_CHARS, cut, dotted, type_name
 from .binder import ArgumentsValidator, Binder, TakesLong
 from .callables import Injected, refuse
 
@@ -110,7 +110,7 @@ class Checks:
         except ValueError as error:  # perhaps pydantic's, whose text quotes the value
             raise self._refusal([f"the arguments: {rule_of_a_check(_text(error), given)}"]) from None
         except Exception as error:
-            problem = f"the arguments: the tool's own check raised {type(error).__name__}"
+            problem = f"the arguments: the tool's own check raised {type_name(error)}"
             raise self._refusal([problem]) from error
 
     def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:

@@ -17,6 +17,7 @@ from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 from typing_extensions import is_typeddict
 
 from ..errors import InvalidArguments, SchemaError
+from ..text import type_name
 from . import checks
 from .binder import LARGE_CHARS, Coerce, TakesLong
 from .callables import NO_VALUES, RESERVED, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
@@ -375,7 +376,7 @@ class TypedArguments:
 
     def _crashed(self, error: Exception) -> InvalidArguments:
         """Returns the error for a validator of the user's that raised anything but a refusal."""
-        return checks.refusal(self.tool, [f"the arguments: the tool's own check raised {type(error).__name__}"])
+        return checks.refusal(self.tool, [f"the arguments: the tool's own check raised {type_name(error)}"])
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
         # Raised `from None`: pydantic's own error quotes the input.

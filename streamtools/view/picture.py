@@ -16,7 +16,7 @@ from ..events import Observation
 from ..limits import checked_bound
 from ..parts import WAITS, Wait
 from ..record import RecordedError
-from ..text import cut
+from ..text import cut, type_name
 
 __all__ = [
     "APPROVAL", "Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece",
@@ -414,7 +414,7 @@ def words_of(error: BaseException, *, text: bool = True) -> str:
 
 
 def _words_of(error: BaseException, text: bool) -> str:
-    kind = error.type.rpartition(".")[2] if isinstance(error, RecordedError) else type(error).__name__
+    kind = error.type.rpartition(".")[2] if isinstance(error, RecordedError) else type_name(error)
     if not text:
         return kind
     try:

@@ -306,6 +306,30 @@ async def test_what_a_generator_yields_is_progress_and_its_result_is_the_value(b
     assert seen == [0, 1, "on and on"]
 
 
+async def test_a_worker_sees_what_programs_need_and_what_it_is_given_and_no_keys(monkeypatch: Any) -> None:
+    keys = {"BANK_API_KEY": "k1", "AWS_SESSION_TOKEN": "k2", "OTEL_EXPORTER_OTLP_HEADERS": "k3", "HTTPS_PROXY": "k4"}
+    needed = {"LC_TIME": "C", "PYTHONNODEBUGRANGES": "1", "TZ": "UTC", "TMPDIR": "/tmp"}
+    for name, value in (keys | needed).items():
+        monkeypatch.setenv(name, value)
+    for env, passed in (
+        ((), {}),
+        ({"BANK_API_KEY": "other", "MORE": "m"}, {"BANK_API_KEY": "other", "MORE": "m"}),
+        (
+            ["HTTPS_PROXY", "OTEL_*", "NOT_SET"],
+            {name: keys[name] for name in ("OTEL_EXPORTER_OTLP_HEADERS", "HTTPS_PROXY")},
+        ),
+        (os.environ, keys),
+    ):
+        async with ProcessExecutor([executor_tools.environment], env=env) as executor:
+            seen = await executor.run(call("environment"), begin, nobody)
+        assert {name: value for name, value in seen.items() if name in keys or name == "MORE"} == passed
+        assert needed.items() <= seen.items()
+        assert seen["PATH"] == os.environ["PATH"]
+    for odd in ("PATH", {"A": 1}, [b"A"]):
+        with pytest.raises(TypeError, match="env: expected a mapping of texts, or a list of names"):
+            ProcessExecutor([executor_tools.environment], env=odd)  # type: ignore[arg-type]
+
+
 async def test_an_executor_is_entered_once_and_used_inside() -> None:
     executor = ProcessExecutor([worker_id])
     with pytest.raises(ToolNotStarted, match="the executor was not entered; run calls inside `async with executor`"):

@@ -18,8 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from profiles import mostly_thorough
 from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 
-from streamtools import Limits, Observation, StreamDecoder, pipeline, tool
+from streamtools import Limits, Observation, StreamDecoder, pipeline, run_calls, tool
 from streamtools.cli import main
+from streamtools.dispatch import MemoryStore
 from streamtools.errors import ProviderError, StreamError
 from streamtools.events import Event, StreamEnd, StreamWarning, ToolCallEnd
 from streamtools.telemetry import Tracing
@@ -194,6 +195,53 @@ async def test_without_a_logger_of_yours_only_a_tools_exception_is_logged_and_no
             assert shown(first)
             assert frames.startswith('  File "')
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.anyio
+async def test_the_name_of_an_exceptions_class_is_shown_escaped_and_cut(caplog: pytest.LogCaptureFixture) -> None:
+    """A client of a service may make its classes of the faults that the service names."""
+    name = FORGED.replace("\0", "")
+    forged = type(name + LONG, (Exception,), {"__module__": name})
+
+    def fails(*_: Any) -> Any:
+        raise forged("no")
+
+    async def fails_async(*_: Any) -> Any:
+        raise forged("no")
+
+    class Watching:
+        event_types = None
+        on_event = staticmethod(fails)
+
+    class Store(MemoryStore):
+        claim = fails_async
+
+    async def fail() -> None:
+        """Fail."""
+        raise forged("no")
+
+    caplog.set_level(logging.DEBUG)
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    ways: list[dict[str, Any]] = [
+        {},
+        {"observers": [Watching()]},
+        {"observers": [Tracing(provider, logger=logging.getLogger("streamtools.test.wire_text"))]},
+        {"middleware": fails_async},
+        {"store": Store(), "identity": "i"},
+        {"approve": fails},
+    ]
+    for way in ways:
+        turn = await run_calls([("c1", "fail", {})], [tool(needs_approval="approve" in way)(fail)], **way)
+        (seen,) = turn.observations
+        for text in (str(seen.error), seen.model_content, seen.report(), *(one.detail for one in turn.warnings)):
+            assert len(text) <= ENOUGH, way
+            shown(text.replace("\n", ""))
+    for record in caplog.records:
+        shown(record.getMessage().partition("\n")[0])
+    for span in exporter.get_finished_spans():
+        shown(span.to_json(indent=None))
+    provider.shutdown()
 
 
 @pytest.mark.anyio

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 
 from ...content import Text, ToolResult
 from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted
+from ...text import type_name
 from ...tools import AnyTool, Tool, tool
 from ...tools.toolset import Exported
 from ..executor import Invocation
@@ -97,7 +98,7 @@ def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
         data = b""
     if data and len(data) <= max_bytes:
         return data
-    return to_json({"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"})
+    return to_json({"kind": "ToolFailed", "text": f"the tool {tool} raised {type_name(error)}"})
 
 
 # -- the name by which a worker finds a tool ---------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def resolved(reference: str) -> Tool[..., Any]:
         found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
     except Exception as error:  # the module is the user's code
         raise _refused(
-            reference, f"cannot be imported ({type(error).__name__}); give its place as 'module:name'"
+            reference, f"cannot be imported ({type_name(error)}); give its place as 'module:name'"
         ) from error
     return found if isinstance(found, Tool) else tool()(found)
 

@@ -18,8 +18,9 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -31,6 +32,7 @@ from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ...limits import checked_bound
+from ...text import type_name
 from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
 from ..in_process import BlockExecutor, WorkerRun
@@ -54,6 +56,17 @@ from .worker import (
 
 __all__ = ["ProcessExecutor"]
 
+PASSED_ON = (
+    # Where programs, modules, settings and temporary files are, and for whom this runs.
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TMP", "TEMP", "XDG_*", "VIRTUAL_ENV", "PYTHON*",
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_*",
+    # How texts and times are written, and whom TLS trusts. A proxy's address is left out, which often has a password.
+    "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR", "STREAMTOOLS_DEBUG",
+    # What nothing starts without on Windows.
+    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "OS", "USERPROFILE", "USERNAME", "HOMEDRIVE",
+    "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES*", "NUMBER_OF_PROCESSORS", "PROCESSOR_*",
+)  # fmt: skip
+"""The variables that a worker has by default: what programs need to run, and no place where keys are kept."""
 GRACE_S = 2.0  # for an idle worker to run its exit functions
 QUICK_S = 0.05  # most answers are there by then, and save the task that awaits the worker's end
 SMALL_BYTES = 4096  # a pipe takes them at once
@@ -68,7 +81,8 @@ class ProcessExecutor(BlockExecutor):
     """Runs tools, sync or async, in worker processes.
 
     A worker imports the tool by its module's name, and is handed the arguments as JSON; nothing is pickled. The value
-    comes back as JSON makes it. Workers have the executor's environment, ``sys.path`` and directory, and a session of
+    comes back as JSON makes it. Workers have the executor's ``sys.path`` and directory, those variables of its
+    environment that programs need to run (``PATH``, ``HOME``, ``LANG``, ``PYTHON*`` and the like), and a session of
     their own, so that Ctrl-C does not reach them; what tools print goes to standard error.
 
     Args:
@@ -78,6 +92,8 @@ class ProcessExecutor(BlockExecutor):
         max_message_bytes: how large a call, a value or a report may be, as JSON.
         start_timeout_s: how long a worker may take to start, to import a tool and to report that it is ready.
         backend: the event loop that runs async tools in a worker.
+        env: further variables for the workers: a mapping, or the names of variables of this process, in which a ``*``
+            stands for anything. ``os.environ`` passes all of them on, and with them every key to every tool.
 
     A forked child makes an executor of its own: calls with its parent's are refused there (`ToolNotStarted`).
 
@@ -93,6 +109,7 @@ class ProcessExecutor(BlockExecutor):
         max_message_bytes: int = 8 << 20,
         start_timeout_s: float = 60.0,
         backend: Literal["asyncio", "trio"] = "asyncio",
+        env: Mapping[str, str] | Iterable[str] = (),
     ) -> None:
         super().__init__()
         self._tools: dict[str, tuple[str, Tool[..., Any]]] = {}
@@ -105,6 +122,11 @@ class ProcessExecutor(BlockExecutor):
         self._max_message_bytes = checked_bound("max_message_bytes", max_message_bytes)
         self._start_timeout_s = start_timeout_s
         self._backend = backend
+        self._given = dict(env) if isinstance(env, Mapping) else {}
+        self._passed_on = () if isinstance(env, (str, Mapping)) else tuple(env)
+        texts = (*self._given, *self._given.values(), *self._passed_on)
+        if isinstance(env, str) or not all(isinstance(text, str) for text in texts):
+            raise TypeError("env: expected a mapping of texts, or a list of names of variables, got another value")
         self._idle: list[_Worker] = []
 
     async def __aenter__(self) -> Self:
@@ -145,7 +167,7 @@ class ProcessExecutor(BlockExecutor):
         """Returns a worker that is ready for the call, and waits to be told to go."""
         while True:
             reused = bool(self._idle)
-            worker = self._idle.pop() if reused else await _Worker.start(self._max_message_bytes)
+            worker = self._idle.pop() if reused else await _Worker.start(self._environment(), self._max_message_bytes)
             answer = None
             try:
                 with anyio.move_on_after(self._start_timeout_s):
@@ -165,6 +187,11 @@ class ProcessExecutor(BlockExecutor):
                 return worker
             self._idle.append(worker)
             raise ToolNotStarted(f"not run: {from_json(answer.data)}")
+
+    def _environment(self) -> dict[str, str]:
+        wanted = (*PASSED_ON, *self._passed_on)
+        found = {name: value for name, value in os.environ.items() if any(fnmatchcase(name, one) for one in wanted)}
+        return found | self._given
 
     async def _begun(self, worker: _Worker, run: WorkerRun) -> float:
         """Begins the call, and returns its seconds. If that is refused or cancelled, the worker is free again."""
@@ -223,11 +250,11 @@ class _Worker:
         self._host = os.getpid()
 
     @classmethod
-    async def start(cls, max_message_bytes: int) -> _Worker:
+    async def start(cls, environment: dict[str, str], max_message_bytes: int) -> _Worker:
         """Starts a process. This cannot be cancelled, so that no process is left without an owner."""
         boot, mark = BOOT.format(__name__.rpartition(".")[0] + ".worker"), new_mark()
         command = [sys.executable, "-c", boot, json.dumps(sys.path), mark]
-        environment = {**os.environ, mark: "1"}
+        environment = {**environment, mark: "1"}
         try:
             with CancelScope(shield=True):
                 process = await anyio.open_process(
@@ -235,7 +262,7 @@ class _Worker:
                 )
                 return cls(process, mark, max_message_bytes)
         except OSError as error:  # too many processes, not enough memory
-            raise ToolNotStarted(f"not run: no worker could be started ({type(error).__name__})") from error
+            raise ToolNotStarted(f"not run: no worker could be started ({type_name(error)})") from error
         raise AssertionError("nobody cancels a shield")
 
     async def ask(self, request: bytes) -> PipeFrame:

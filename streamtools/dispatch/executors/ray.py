@@ -39,6 +39,7 @@ from ...errors import (
 from ...event_loop import call_soon
 from ...limits import checked_bound
 from ...telemetry.carrier import carried
+from ...text import type_name
 from ...tools import AnyTools, Bound, Tool
 from ..executor import Emit, Invocation, context_of
 from ..in_process import BlockExecutor, WorkerRun, awaited
@@ -165,7 +166,7 @@ class RayExecutor(BlockExecutor):
             return await _Followed(actor, number, emit).value(call, seconds)
         except RayError as error:
             pool.retire(actor)
-            text = f"the actor that ran {call.tool} was lost ({type(error).__name__})"
+            text = f"the actor that ran {call.tool} was lost ({type_name(error)})"
             raise ToolOutcomeUnknown(f"{text}; the call may have had its effect") from error
         finally:
             pool.give_back(actor)
@@ -199,7 +200,7 @@ async def _prepared(pool: ActorPool, number: str, request: bytes) -> Actor:
             pool.give_back(actor)
             if not is_lost:
                 raise
-            lost = type(error).__name__
+            lost = type_name(error)
             continue
         if refused is None:
             return actor
@@ -597,7 +598,7 @@ class ActorPool:
         self._failed_starts = 0
         while self._waiting and not self._actors:  # the next call tries again
             waiter = self._waiting.popleft()
-            waiter.error = self._not_there(f"none can be started ({type(error).__name__})")
+            waiter.error = self._not_there(f"none can be started ({type_name(error)})")
             waiter.came.set()
 
     def _serve(self) -> None:
