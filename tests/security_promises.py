@@ -111,6 +111,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/mcp/test_mcp_names.py::test_two_names_never_become_one",
             "tests/mcp/test_mcp_fetching.py::test_a_name_with_two_meanings_is_refused_both_times",
             "tests/mcp/test_mcp_pins.py::test_a_changed_tool_is_refused_until_somebody_agrees",
+            "tests/mcp/test_mcp_pins.py::test_after_first_use_an_added_or_renamed_tool_is_a_change",
+            "tests/mcp/test_mcp_pins.py::test_invisible_characters_in_what_the_model_reads_are_refused_unless_allowed",
             "tests/security/test_injection.py::test_what_comes_from_elsewhere_says_so_on_its_event",
         ),
     ),

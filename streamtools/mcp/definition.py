@@ -23,8 +23,8 @@ from ..schema.names import TOOL_NAMES
 from ..text import cut, well_formed
 
 __all__ = [
-    "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "is_finite", "name_problem",
-    "namespaced", "peek", "plain", "read_definition", "refused", "fields_of", "weighed",
+    "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "invisible", "is_finite",
+    "name_problem", "namespaced", "peek", "plain", "read_definition", "refused", "fields_of", "weighed",
 ]  # fmt: skip
 
 
@@ -149,6 +149,37 @@ def _description(text: Any, limits: Limits, weight: Weight) -> str:
     except UnicodeEncodeError:  # JSON may escape half a pair, which no request in UTF-8 can contain
         raise Unacceptable("its description has halves of surrogate pairs") from None
     return text
+
+
+# What a person does not see, and a model reads: formatting and control characters, fillers, joiners, variation
+# selectors and tags, which can spell whole sentences. https://www.unicode.org/reports/tr36/
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_SEEN = r"(?<=[^\x00-\x7f\u200c\u200d\ufe0e\ufe0f])"  # behind a letter or a picture
+_JOINERS = re.compile(
+    rf"{_SEEN}[\ufe0e\ufe0f]?[\u200c\u200d](?=[^\x00-\x7f])|{_SEEN}[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+)
+"""Those that belong to what is seen: one in an emoji, one between two letters (Persian, Hindi)."""
+
+
+def invisible(definition: ServerTool) -> str | None:
+    """Returns the reason for which a tool with invisible characters is refused; None if it has none."""
+    waiting: list[tuple[str, Any]] = [(name, value) for name, value in fields_of(definition).items() if name != "title"]
+    while waiting:
+        place, held = waiting.pop()
+        if isinstance(held, Mapping):
+            waiting += [(place, each) for pair in held.items() for each in pair]
+        elif isinstance(held, list):
+            waiting += [(place, each) for each in held]
+        elif isinstance(held, str) and (found := _INVISIBLE.search(held)) and (found := _hidden(held)):
+            return f"its {place} has invisible characters (U+{ord(found[0]):04X}); allow_invisible=True takes it"
+    return None
+
+
+def _hidden(text: str) -> re.Match[str] | None:
+    return _INVISIBLE.search(_JOINERS.sub("", text))
 
 
 def _title(raw: Any) -> str | None:

@@ -31,6 +31,7 @@ from .definition import (
     Unacceptable,
     Weight,
     checked_prefix,
+    invisible,
     is_finite,
     namespaced,
     peek,
@@ -38,7 +39,7 @@ from .definition import (
     refused,
 )
 from .peer import Peer
-from .pins import Pins
+from .pins import Comparison, Pins
 
 __all__ = [
     "ApprovalOf", "Credentials", "EffectOf", "FetchedTools", "Listing", "MessageHandler", "SchemaCache",
@@ -96,6 +97,7 @@ async def fetch_tools(
     effect: EffectOf = "once",
     needs_approval: ApprovalOf = False,
     trust_hints: bool = False,
+    allow_invisible: bool = False,
     call_timeout: float | None = None,
     list_timeout: float = 30.0,
     limits: Limits = Limits(),
@@ -121,7 +123,10 @@ async def fetch_tools(
             hashed.
         version: the server's version; another one is listed anew. By default the version that the session knows.
         cache: asked first; without one, the server is asked each time.
-        pins: the tools approved before; a tool that differs is refused.
+        pins: the tools approved before; a tool that was added, renamed or changed since is refused.
+        allow_invisible: take tools whose descriptions or schemas have invisible characters, too: people do not see
+            them, and models read them. Those inside of emoji and between the letters of scripts that need them are
+            always taken.
         effect: the effect of a second run of the same call, for all tools or by tool.
         needs_approval: which of the tools are called only after an approval: all, none, or those that a function of the
             tool's definition chooses.
@@ -146,6 +151,7 @@ async def fetch_tools(
         effect=effect,
         needs_approval=needs_approval,
         trust_hints=trust_hints,
+        allow_invisible=allow_invisible,
         call_timeout=call_timeout,
         limits=limits,
     )
@@ -157,8 +163,10 @@ async def fetch_tools(
         raise TimeoutError(f"the MCP server {server!r} did not list its tools within {list_timeout:g} s")
     # Outside the time for listing, since `Pins(on_change=...)` may ask a person. And last, so that nobody is asked
     # about a tool that is refused anyway.
+    if maker.comparison is not None:
+        maker.comparison.begin()
     for each in made:
-        await maker.add(each, pins)
+        await maker.add(each)
     return FetchedTools(
         tuple(maker.tools.values()),
         server=server,
@@ -192,12 +200,14 @@ class _Maker:
     effect: EffectOf
     needs_approval: ApprovalOf
     trust_hints: bool
+    allow_invisible: bool
     call_timeout: float | None
     limits: Limits
     tools: dict[str, Tool[..., Any]] = field(default_factory=dict)
     definitions: dict[str, ServerTool] = field(default_factory=dict)
     unenforced: dict[str, tuple[str, ...]] = field(default_factory=dict)
     refused: list[RefusedTool] = field(default_factory=list)
+    comparison: Comparison | None = None
 
     async def listing(self, cache: SchemaCache | None, credentials: Credentials, version: str | None) -> Listing:
         ask = partial(list_all, self.peer, self.limits)
@@ -229,19 +239,22 @@ class _Maker:
         for plan in plans:
             if aside.is_left:  # the listing has timed out, and nobody waits for the tools
                 break
+            if not self.allow_invisible and (why := invisible(plan[1])):
+                self._refuse(plan[1], why)
+                continue
             try:
                 made.append(self._tool(plan))
             except SchemaError as problem:
                 self._refuse(plan[1], str(problem))
                 continue
-            if pins is not None:
-                pins.prepare(self.server, plan[1])
+        if pins is not None:
+            self.comparison = pins.compare(self.server, (each.definition for each in made))
         return made
 
-    async def add(self, made: _Made, pins: Pins | None) -> None:
+    async def add(self, made: _Made) -> None:
         """Adds a tool that its pin allows, and notes any other."""
         name, definition, tool, unenforced = made
-        if pins is not None and (why := await pins.check(self.server, definition)):
+        if self.comparison is not None and (why := await self.comparison.check(definition)):
             self._refuse(definition, why)
             return
         self.tools[name], self.definitions[name] = tool, definition

@@ -1,16 +1,18 @@
-"""Keeps tools as they were approved, so that a server that changes one afterwards is detected.
+"""Keeps a server's tools as they were approved, so that a server that changes them afterwards is detected.
 
-A server may describe a harmless tool at first and another one a week later, under the same name. A tool that differs
-from the approved one is not offered to the model until it was approved again.
+A server may describe a harmless tool at first and another one a week later: under the same name, under a new name, or
+beside the first. A tool that is not as it was when the server was first used is not offered to the model until somebody
+has approved it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from anyio import to_thread
 from pydantic_core import from_json
@@ -20,7 +22,7 @@ from ..fields import read_object
 from ..text import one_line, type_name
 from .definition import ServerTool, excerpt, fields_of
 
-__all__ = ["Approve", "Pins", "ToolChange"]
+__all__ = ["Approve", "Comparison", "Pins", "ToolChange"]
 
 MAX_LINES = 100
 """The most differences that a `ToolChange` lists."""
@@ -31,15 +33,21 @@ MAX_PLACE_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChange:
-    """Describes a tool that has changed, or is seen for the first time."""
+    """Describes a tool that a server has added, renamed or changed since it was first used."""
 
     server: str
     name: str
-    """The server's own name for the tool."""
+    """The server's own name for the tool, as it is now."""
     old: ServerTool | None = field(repr=False)
-    """The approved definition; None if there is none."""
+    """The approved definition; None if there is none. Of a renamed tool, that of the approved tool with the same
+    arguments which the server does not list any more."""
     new: ServerTool = field(repr=False)
     """The server's present definition."""
+
+    @property
+    def kind(self) -> Literal["added", "renamed", "changed"]:
+        """What the server has done."""
+        return "added" if self.old is None else "changed" if self.old.name == self.name else "renamed"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -56,20 +64,23 @@ Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]
 
 
 class Pins:
-    """Keeps the approved tools, by server and name.
+    """Keeps the approved tools of each server.
 
         pins = Pins.loads(path.read_text(), on_change=ask_me)
         tools = await fetch_tools(session, server="github", pins=pins)
         path.write_text(pins.dumps())
 
-    `fetch_tools` leaves a tool that changed out, and lists it among its refused ones; a call to it is a call to an
+    The tools of a server's first list are approved as they are. From then on, each tool that the server adds, renames
+    or changes is left out by `fetch_tools` until somebody has approved it: `on_change`, or a person later, with
+    ``streamtools mcp pins approve`` on the file. It is listed among the refused tools; a call to it is a call to an
     unknown tool. A server that describes a tool differently to each caller needs pins for each caller.
 
     Args:
         approved: the value of another one's `approved`.
-        trust_on_first_use: a tool that was never seen is approved as it is. False asks `on_change` about it, too.
-        on_change: asked about each tool that differs from what was approved; sync or async. Without it, a changed tool
-            is refused.
+        trust_on_first_use: the tools of a server without pins are approved as they are. False asks `on_change` about
+            them, too.
+        on_change: asked about each tool that differs from what was approved; sync or async. Without it, such a tool is
+            refused.
     """
 
     def __init__(
@@ -80,6 +91,7 @@ class Pins:
         on_change: Approve | None = None,
     ) -> None:
         self._approved = {server: dict(tools) for server, tools in (approved or {}).items()}
+        self._pending: dict[str, dict[str, ToolChange]] = {}
         self._trust_on_first_use = trust_on_first_use
         self._on_change = on_change
 
@@ -91,62 +103,118 @@ class Pins:
             ValueError: the text was not written by `dumps`.
         """
         try:
-            servers: dict[str, dict[str, Any]] = from_json(text, allow_inf_nan=False)["pins"]
+            read = from_json(text, allow_inf_nan=False)
             approved = {
-                server: {
-                    name: read_object(ServerTool, {**fields, "name": name}, label=f"{server}.{name}")
-                    for name, fields in tools.items()
-                }
-                for server, tools in servers.items()
+                server: {name: _tool(server, name, fields) for name, fields in tools.items()}
+                for server, tools in read["pins"].items()
             }
+            made = cls(approved, trust_on_first_use=trust_on_first_use, on_change=on_change)
+            for server, changes in read.get("pending", {}).items():
+                for name, change in changes.items():
+                    old = None if change["old"] is None else approved.get(server, {}).get(change["old"])
+                    made._wait(ToolChange(server=server, name=name, old=old, new=_tool(server, name, change["new"])))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             problem = one_line(str(error), 300) if isinstance(error, ValueError) else type_name(error)
             raise ValueError(f"expected a text of Pins.dumps(), got another ({problem})") from error
-        return cls(approved, trust_on_first_use=trust_on_first_use, on_change=on_change)
+        return made
 
     def dumps(self) -> str:
-        """Returns all approved tools as JSON text, the same for the same pins."""
+        """Returns all approved tools, and the changes that wait for an approval, as JSON text: the same for the same
+        pins."""
         # Sorted, with a line for each value: pins are kept under version control, and a change has to be a small diff.
-        servers = {
-            server: {name: fields_of(definition) for name, definition in tools.items()}
-            for server, tools in self._approved.items()
+        written: dict[str, Any] = {
+            "pins": {
+                server: {name: fields_of(definition) for name, definition in tools.items()}
+                for server, tools in self._approved.items()
+            }
         }
-        return json.dumps({"pins": servers}, indent=1, sort_keys=True) + "\n"
+        for change in self.pending:
+            entry = {"old": None if change.old is None else change.old.name, "new": fields_of(change.new)}
+            written.setdefault("pending", {}).setdefault(change.server, {})[change.name] = entry
+        return json.dumps(written, indent=1, sort_keys=True) + "\n"
 
     @property
     def approved(self) -> dict[str, dict[str, ServerTool]]:
         """The approved tools, by server and by the server's names; a copy."""
         return {server: dict(tools) for server, tools in self._approved.items()}
 
+    @property
+    def pending(self) -> tuple[ToolChange, ...]:
+        """The changes that were refused, and wait for an approval, as each server last listed its tools."""
+        return tuple(change for changes in self._pending.values() for change in changes.values())
+
     def approve(self, server: str, definition: ServerTool) -> None:
-        """Approves a tool as it is defined now."""
-        self._approved.setdefault(server, {})[definition.name] = definition
+        """Approves a tool as it is defined now. A tool that was renamed is approved under its new name alone."""
+        tools = self._approved.setdefault(server, {})
+        change = self._pending.get(server, {}).pop(definition.name, None)
+        if change is not None and change.old is not None:
+            tools.pop(change.old.name, None)
+        tools[definition.name] = definition
 
-    def prepare(self, server: str, definition: ServerTool) -> None:
-        """Computes the fingerprints that `check` compares; may run in any thread."""
-        # `check` runs in the event loop, which a hash of a large schema would hold up.
-        old = self._approved.get(server, {}).get(definition.name)
-        for each in (definition, old):
-            _ = each and each.fingerprint
+    def compare(self, server: str, definitions: Iterable[ServerTool]) -> Comparison:
+        """Compares a server's list with its approved tools; may run in any thread, since hashing large schemas would
+        hold up the event loop."""
+        listed = {definition.name: definition for definition in definitions}
+        approved = self._approved.get(server, {})
+        gone = {_arguments(tool): tool for name, tool in sorted(approved.items()) if name not in listed}
+        old = dict(approved)
+        for name, tool in listed.items():
+            if gone and name not in approved and (before := gone.pop(_arguments(tool), None)) is not None:
+                old[name] = before
+        for each in (*listed.values(), *old.values()):
+            _ = each.fingerprint
+        return Comparison(self, server, old)
 
-    async def check(self, server: str, definition: ServerTool) -> str | None:
+    def _wait(self, change: ToolChange) -> None:
+        self._pending.setdefault(change.server, {})[change.name] = change
+
+
+class Comparison:
+    """A server's list of tools beside its pins. Made by `Pins.compare`, and asked about each tool of the list."""
+
+    def __init__(self, pins: Pins, server: str, old: Mapping[str, ServerTool]) -> None:
+        self._pins = pins
+        self._server = server
+        self._old = old
+        self._is_first = self._is_trusted = False
+
+    def begin(self) -> None:
+        """Notes that the server is used; what waited for an approval does so only if it is still listed."""
+        self._is_first = self._server not in self._pins._approved
+        self._is_trusted = self._is_first and self._pins._trust_on_first_use
+        self._pins._pending.pop(self._server, None)
+        if self._is_trusted:  # also a server without tools has been used then
+            self._pins._approved.setdefault(self._server, {})
+
+    async def check(self, definition: ServerTool) -> str | None:
         """Returns the reason for which a tool must not be offered; None if it may, and remembers that."""
         # By the server's own name: the prefix is this program's choice, and may change.
-        old = self._approved.get(server, {}).get(definition.name)
+        old = self._old.get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:
             return None
-        if old is None and self._trust_on_first_use:
-            self.approve(server, definition)
+        if self._is_trusted:
+            self._pins.approve(self._server, definition)
             return None
-        change = ToolChange(server=server, name=definition.name, old=old, new=definition)
-        if self._on_change is not None:
-            answer = self._on_change(change)
+        change = ToolChange(server=self._server, name=definition.name, old=old, new=definition)
+        self._pins._wait(change)
+        if self._pins._on_change is not None:
+            answer = self._pins._on_change(change)
             # Only `True`: the text that somebody typed, "no", is true as well.
             if (await answer if inspect.isawaitable(answer) else answer) is True:
-                self.approve(server, definition)
+                self._pins.approve(self._server, definition)
                 return None
         if old is None:
-            return "it was never approved"
+            return "it was never approved" if self._is_first else "the server has added it, and it was never approved"
         lines = await to_thread.run_sync(lambda: change.lines, abandon_on_cancel=True)
         places = (excerpt(line.partition(":")[0], MAX_PLACE_CHARS) for line in lines[:3])
         return f"it is not what was approved: {'; '.join(places)}"
+
+
+def _tool(server: str, name: str, written: Mapping[str, Any]) -> ServerTool:
+    tool: ServerTool = read_object(ServerTool, {**written, "name": name}, label=f"{server}.{name}")
+    return tool
+
+
+def _arguments(tool: ServerTool) -> str:
+    """Returns a hash of a tool's arguments, by which a tool that was renamed is found."""
+    return hashlib.sha256(json.dumps(tool.input_schema, sort_keys=True).encode()).hexdigest()

@@ -23,6 +23,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
@@ -161,6 +162,8 @@ def _check_pins(rest: bytes, how: int) -> bool:
         _refused(error)
         return False
     assert Pins.loads(pins.dumps()).dumps() == pins.dumps()
+    for change in pins.pending:
+        assert all(line.isprintable() for line in change.lines)
     for server in (*pins.approved, "s"):
         tools = anyio.run(partial(fetch_tools, _Session(), server=server, pins=pins))
         for refused in tools.refused:
@@ -274,6 +277,10 @@ async def _seeds() -> list[bytes]:
     found.append(("jaeger", 0, json.dumps(to_jaeger(exporter.get_finished_spans())).encode()))
     pins = Pins()
     await fetch_tools(_Session(), server="s", pins=pins)
+    listed = pins.approved["s"]["f"]
+    pins = Pins({"s": {"f": replace(listed, title="F")}, "t": {"g": replace(listed, name="g")}, "u": {}})
+    for server in pins.approved:
+        await fetch_tools(_Session(), server=server, pins=pins)
     found.append(("pins", 0, json.dumps(json.loads(pins.dumps())).encode()))
     calls = [Call("call_1", "get_weather", '{"city": "Oslo"}'), Call("call_2", "fail", "{}")]
     for number, (wire, native) in enumerate(NATIVE.items()):

@@ -1,0 +1,165 @@
+"""``streamtools mcp pins``: shows what MCP servers have changed, and lets a person approve it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StreamToolsError
+from ..files import write_private
+from ..text import one_line
+from .common import FAILED, UsageError, add_command, cells, pad
+
+if TYPE_CHECKING:
+    from ..mcp import Pins, ServerTool, ToolChange
+
+__all__ = ["add"]
+
+DESCRIPTION = """\
+Shows the tools of MCP servers, and what a server has added, renamed or changed
+since it was first used. Such a tool is not offered to the model before it is
+approved. FILE is what Pins.dumps() wrote."""
+
+LIST = """\
+Prints each server's tools, one a line, and the state of each. The exit status
+is 1 if changes wait for an approval."""
+
+SHOW = """\
+Prints what has changed, line by line, with codes in place of characters that
+people do not see; of a tool that has not changed, its definition."""
+
+APPROVE = """\
+Approves tools as they are shown now, and writes FILE. A program that runs has
+its own pins in memory: start it again. With --fingerprint, nothing is approved
+but what was shown."""
+
+EXAMPLES = """\
+examples:
+  streamtools mcp pins list pins.json
+  streamtools mcp pins show pins.json github
+  streamtools mcp pins show pins.json github create_issue
+  streamtools mcp pins approve pins.json github create_issue
+  streamtools mcp pins approve pins.json github create_issue --fingerprint 3fb1a0
+  streamtools mcp pins approve pins.json github --all
+"""
+
+_DIGITS = 16  # of a fingerprint, as it is shown; fewer may be given, but not so few that another tool is likely to fit
+_LEAST_DIGITS = 6
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    group = add_command(
+        commands, "mcp", _list, help="tools of MCP servers that have changed", description=DESCRIPTION, epilog=EXAMPLES
+    )
+    subjects = group.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
+    pins = add_command(
+        subjects, "pins", _list, help="the tools as they were approved", description=DESCRIPTION, epilog=EXAMPLES
+    )
+    actions = pins.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _action(actions, "list", _list, "each server's tools, and which have changed", LIST)
+    show = _action(actions, "show", _show, "what has changed", SHOW)
+    approve = _action(actions, "approve", _approve, "let the model have a changed tool", APPROVE)
+    for parser in (show, approve):
+        parser.add_argument("server", metavar="SERVER", help="the server, as listed")
+        parser.add_argument("tools", metavar="TOOL", nargs="*", help="its tools, by the server's own names")
+    approve.add_argument("--all", action="store_true", help="approve all changes of the server")
+    approve.add_argument("--fingerprint", metavar="HEX", help="the beginning of the one tool's fingerprint, as shown")
+
+
+def _action(
+    actions: Any, name: str, run: Callable[[argparse.Namespace], int | None], help: str, description: str
+) -> argparse.ArgumentParser:
+    parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
+    parser.add_argument("file", metavar="FILE", type=Path, help="the file of the pins")
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int | None:
+    pins = _read(options.file)
+    states = {(change.server, change.name): _state(change) for change in pins.pending}
+    approved = {(server, name): "approved" for server, tools in pins.approved.items() for name in tools}
+    rows = [
+        ("SERVER", "TOOL", "STATE"),
+        *(_lines(*key, state) for key, state in sorted((approved | states).items())),
+    ]
+    widths = [max(cells(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        print("  ".join(map(pad, row, widths)).rstrip())
+    return FAILED if states else None
+
+
+def _state(change: ToolChange) -> str:
+    before = f", was {change.old.name}" if change.kind == "renamed" and change.old is not None else ""
+    return f"{change.kind}{before}: waits for an approval"
+
+
+def _show(options: argparse.Namespace) -> None:
+    pins = _read(options.file)
+    changes = {change.name: change for change in pins.pending if change.server == options.server}
+    approved = pins.approved.get(options.server, {})
+    names = options.tools or list(changes)
+    _known(options.server, names, changes | approved)
+    if not names:
+        print("no change waits for an approval")
+    for name in names:
+        change = changes.get(name)
+        head = "approved" if change is None else _state(change)
+        print(*_lines(f"{options.server} {name}: {head}"))
+        for line in _definition(approved[name]) if change is None else change.lines:
+            print(f"  {line}")
+        print(f"  fingerprint: {_fingerprint(approved[name] if change is None else change.new)}")
+
+
+def _definition(tool: ServerTool) -> Iterable[str]:
+    values = ((one.name, getattr(tool, one.name)) for one in fields(tool))
+    return (f"{name}: {json.dumps(value)}" for name, value in values if value)
+
+
+def _approve(options: argparse.Namespace) -> None:
+    pins = _read(options.file)
+    changes = {change.name: change for change in pins.pending if change.server == options.server}
+    names = list(changes) if options.all else options.tools
+    if bool(options.tools) is options.all:
+        raise UsageError("say which tools are approved: their names, or --all")
+    _known(options.server, names, changes)
+    if (wanted := options.fingerprint) is not None:
+        if len(names) != 1 or len(wanted) < _LEAST_DIGITS:
+            raise UsageError(f"--fingerprint takes {_LEAST_DIGITS} digits or more of one tool's fingerprint")
+        if not changes[names[0]].new.fingerprint.startswith(wanted.lower()):
+            raise StreamToolsError(f"{names[0]} is not what was shown: it has changed again since; nothing is approved")
+    for name in names:
+        pins.approve(options.server, changes[name].new)
+    write_private(options.file, pins.dumps())
+    for name in names:
+        print(*_lines(f"approved: {options.server} {name} ({_fingerprint(changes[name].new)})"))
+
+
+def _fingerprint(tool: ServerTool) -> str:
+    return tool.fingerprint[:_DIGITS]
+
+
+def _known(server: str, names: Iterable[str], known: Iterable[str]) -> None:
+    if unknown := [name for name in names if name not in known]:
+        there = ", ".join(sorted(known)[:10]) or "none"
+        raise StreamToolsError(f"no such tool or change of {server}: {unknown[0]}. There are: {there}")
+
+
+def _lines(*texts: str) -> tuple[str, ...]:
+    # Names are texts of servers and files: none may steer the terminal, or begin a row of its own.
+    return tuple(one_line(text, 256) for text in texts)
+
+
+def _read(path: Path) -> Pins:
+    from ..mcp import Pins  # a tenth of a second, which the other commands do not take
+
+    try:
+        return Pins.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StreamToolsError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise StreamToolsError(f"cannot read {path}: {error}") from error
