@@ -342,6 +342,8 @@ class ApprovalRequested(CausedEvent):
     seen."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
+    caller: Caller = field(default="direct", kw_only=True)
+    """As `ToolCall.caller`."""
 
 
 @event

@@ -131,8 +131,10 @@ def is_gated(call: Call) -> bool:
 def request(call: Call) -> ApprovalRequested:
     """Returns the event that requests approval of a call."""
     tool, bound = call.ready
-    asked = dict(bound.by_name)
-    return ApprovalRequested(call.call.call_id, tool.name, asked, fingerprint=call.fingerprint, index=call.call.index)
+    asked, made = dict(bound.by_name), call.call
+    return ApprovalRequested(
+        made.call_id, tool.name, asked, fingerprint=call.fingerprint, index=made.index, caller=made.caller
+    )
 
 
 def resolution(verdict: Any) -> Resolution | None:

@@ -478,6 +478,7 @@ class _Wrapped:
             step=host.number,
             idempotency_key=call.key,
             context=self.attempts.options.context,
+            caller=call.call.caller,
         )
 
     async def _layer(self, at: int, request: ToolCallRequest) -> Any:

@@ -76,7 +76,7 @@ _SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     TextDelta: ("text_delta", ("text",)),
     RefusalDelta: ("refusal_delta", ("text",)),
     ToolCallStart: ("tool_call_start", ("call_id", "name")),
-    ApprovalRequested: ("approval_requested", ("call_id", "tool_name", "arguments", "fingerprint")),
+    ApprovalRequested: ("approval_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
     ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),

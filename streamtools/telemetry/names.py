@@ -169,6 +169,8 @@ class Names:
     call_validated: str = "streamtools.call.validated"
     call_problem: str = "streamtools.call.problem"
     """Code of the problem with the arguments."""
+    call_caller: str = "streamtools.call.caller"
+    """``code``, if code that the model wrote has made the call; not there for calls of the model itself."""
     call_normalizations: str = "streamtools.call.normalizations"
     """Lossless steps that led from the arguments' text to their value."""
     failure_stage: str = "streamtools.failure_stage"

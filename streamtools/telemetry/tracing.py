@@ -612,6 +612,8 @@ class AttributeWriter:
             found[names.tool_still_running] = True
         if call is not None:
             self._put(found, names.call_problem, call.problem)
+            if call.caller != "direct":
+                found[names.call_caller] = call.caller
             if call.normalizations:
                 found[names.call_normalizations] = call.normalizations
         # The stage of a call that timed out or was cancelled depends on how far it had come.

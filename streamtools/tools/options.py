@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 
-from ..content import Grammar, Namespace, RequestHints
+from ..content import Caller, Grammar, Namespace, RequestHints
 from .binder import ArgumentsValidator, Coerce
 from .callables import refuse
 from .checks import Check, check_checks
@@ -255,6 +255,8 @@ class ToolCallRequest:
     """As `ToolContext.idempotency_key`."""
     context: Any = field(default=None, repr=False)
     """The ``context=`` of the pipeline."""
+    caller: Caller = "direct"
+    """Who made the call: the model itself, or code that it wrote and the provider runs (``code``)."""
 
 
 class RunCall(Protocol):

@@ -44,6 +44,7 @@ from ..observers import EarlyEnd
 from ..text import cut
 from .picture import (
     APPROVAL,
+    BY_CODE,
     MAX_CHARS,
     MAX_EVENTS,
     Arrow,
@@ -369,6 +370,8 @@ class Drawing:
         call = self._call(event)
         self._close(event.step, call.ref)
         call.whole, call.problem, call.name = self._now, event.call.problem, event.call.name or call.name
+        if event.call.caller == "code":
+            call.facts.append(BY_CODE)
         if event.call.normalizations:
             call.facts.append(("normalized", ", ".join(event.call.normalizations)))
         if self.content and event.call.arguments_text:

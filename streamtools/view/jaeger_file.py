@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from ..fields import Range, fits
 from ..parts import WAITS
 from ..telemetry.names import SEMCONV
-from .picture import Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
+from .picture import BY_CODE, Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
 
 __all__ = ["draw_jaeger", "is_jaeger"]
 
@@ -180,6 +180,8 @@ class _SpanDrawing:
         call.error = _error(span)
         call.arguments, call.result = span.text(NAMES.tool_arguments), span.text(NAMES.tool_result)
         call.result_type = span.text(NAMES.observation_type)
+        if span.text(NAMES.call_caller) == "code":
+            call.facts.append(BY_CODE)
         attempts = span.count(NAMES.tool_attempts) or 0
         if attempts:
             call.tries += self._failed(span)

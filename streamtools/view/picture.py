@@ -19,8 +19,8 @@ from ..record import RecordedError
 from ..text import cut, type_name
 
 __all__ = [
-    "APPROVAL", "Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece",
-    "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
+    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane",
+    "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
 ]  # fmt: skip
 
 
@@ -387,6 +387,10 @@ def _present(**fields: Any) -> dict[str, Any]:
 
 
 # -- the record of a call ----------------------------------------------------------------------------------------------
+
+
+BY_CODE = ("caller", "code that the model wrote")
+"""The fact of a call that the model has not made itself."""
 
 
 def early_fact(fate: str, won_s: float) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from ..events import Event, StepEnd
 from ..parts import OUTCOMES, Tone
 from ..text import cut, one_line, printable
 from .drawing import LEFT, PROVIDERS, Watch
-from .picture import CallLane, Picture, StepLane, StreamPiece
+from .picture import BY_CODE, CallLane, Picture, StepLane, StreamPiece
 
 __all__ = ["TerminalView", "show"]
 
@@ -248,6 +248,8 @@ class _Step:
         name = Text(one_line(call.name) or "(no name)", style="bold")
         if arguments := self._arguments(call):
             name.append(f" {one_line(arguments)}", style="not bold dim")
+        if BY_CODE in call.facts:
+            name = Text("by code: ", style="yellow").append(name)
         spans = [(wait.start, wait.end or self._until(), WAIT, "yellow") for wait in call.waits]
         for one in call.tries:
             mark, ink = (FAILED_TRY, "red") if one.error else (RUN, colour)

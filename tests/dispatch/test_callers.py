@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import anyio
 import pytest
 from decisions import decisions_on
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from responses_streams import CREATED, added, done, ended, function
+from rich.console import Console
 from streams import anthropic, chat, stream
 
-from streamtools import Suspended, ToolCall, parse, pipeline, resume, run_calls, tool
+from streamtools import (
+    ApprovalRequested,
+    Suspended,
+    ToolCall,
+    Trajectory,
+    parse,
+    pipeline,
+    resume,
+    run_calls,
+    tool,
+)
 from streamtools.content import RequestHints
 from streamtools.dispatch import MemoryStore
 from streamtools.history import lint
+from streamtools.integrations.asgi import encode_event
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.setup import to_jaeger
+from streamtools.tools import RunCall, ToolCallRequest
+from streamtools.view import Watch, draw_jaeger, page
+from streamtools.view.terminal import show
 
 pytestmark = pytest.mark.anyio
 
@@ -119,6 +140,46 @@ async def test_nobody_is_asked_to_approve_a_call_that_may_not_be_made_and_a_kept
         decisions = decisions_on(kept, {"a": True})
         turn = await resume(kept, tools=[made(allowed)], store=MemoryStore(), decisions=decisions)
         assert [one.outcome for one in turn.observations] == [expected]
+
+
+async def test_whoever_sees_a_call_sees_its_caller() -> None:
+    """Middleware, an approver, the web client, spans, and the pictures made of events and of spans."""
+    for wire, (body, code) in BODIES.items():
+        for named, caller in ((None, "direct"), (code, "code")):
+            seen: list[str] = []
+
+            async def layer(call: ToolCallRequest, run: RunCall, seen: list[str] = seen) -> Any:
+                seen.append(call.caller)
+                return await run()
+
+            exporter, watch, drawn = InMemorySpanExporter(), Watch(), Console(file=io.StringIO(), width=100)
+            provider = TracerProvider(shutdown_on_exit=False)
+            provider.add_span_processor(SimpleSpanProcessor(exporter))
+            observers = [Tracing(tracer_provider=provider), watch]
+            async with pipeline(
+                stream(body(named)),
+                tools=[made(needs_approval=True)],
+                wire=wire,
+                middleware=layer,
+                trajectory=Trajectory(observers=observers, default_observers=False),
+            ) as events:
+                async for event in events:
+                    if isinstance(event, ApprovalRequested):
+                        sent = encode_event(event)
+                        assert sent is not None
+                        seen += [event.caller, sent[1]["caller"]]
+                        events.approve(event)
+            assert seen == [caller] * 3
+            (span,) = [span for span in exporter.get_finished_spans() if span.name.startswith("execute_tool")]
+            by_code = caller == "code"
+            assert ((span.attributes or {}).get("streamtools.call.caller") == "code") == by_code
+            fact = ("caller", "code that the model wrote")
+            for picture in (watch.picture, draw_jaeger(to_jaeger(exporter.get_finished_spans()))):
+                assert (fact in picture.calls[0].facts) == by_code
+                assert ("code that the model wrote" in page(picture)) == by_code
+            show(watch.picture, drawn)
+            assert isinstance(drawn.file, io.StringIO)
+            assert ("by code: f" in drawn.file.getvalue()) == by_code
 
 
 def test_a_decoded_call_names_its_caller() -> None:

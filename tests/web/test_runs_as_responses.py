@@ -201,5 +201,5 @@ def test_the_default_sends_what_is_to_be_approved_and_nothing_else_of_a_call() -
     asked = ApprovalRequested("c1", "pay", {"amount": 3}, fingerprint="f")
     assert encode_event(asked) == (
         "approval_requested",
-        {"call_id": "c1", "tool_name": "pay", "arguments": {"amount": 3}, "fingerprint": "f"},
+        {"call_id": "c1", "tool_name": "pay", "arguments": {"amount": 3}, "fingerprint": "f", "caller": "direct"},
     )
