@@ -17,7 +17,7 @@ Whatever the mode, a call has the same events and the same record. Without a str
 from __future__ import annotations
 
 from .reading import RetriesSpent, Retry, RetryBudget, ToolCallValidation
-from .responses import Payload, parse_json_response, tool_prompt
+from .responses import Payload, parse_json_response, read_results, tool_prompt
 from .text_modes import (
     DEFAULT_RULES,
     JSONObjectAdapter,
@@ -52,5 +52,6 @@ __all__ = [
     "get_adapter",
     "mode_for",
     "parse_json_response",
+    "read_results",
     "tool_prompt",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 import orjson
@@ -22,6 +23,7 @@ from ..history.calls import result_of, wire_named
 from ..limits import Limits
 from ..parts import OUTCOMES, Part, ToolCall
 from ..schema.translation.document import LISTS, MAPS, ONE
+from ..stages import DIALECTS
 from ..stages.arguments import DECODER, arguments_of, value_of
 from ..tools import AnyTools, Tool, Toolset
 from ..turn import Turn
@@ -43,8 +45,10 @@ __all__ = [
     "payload_of_call",
     "payload_of_turn",
     "payload_schema",
+    "read_results",
     "result_text",
     "content_of",
+    "did_not_run",
     "text_messages",
     "tool_prompt",
     "with_system_prompt",
@@ -459,13 +463,25 @@ def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
 #
 #     {"role": "assistant", "content": '{"tool": "add", "arguments": {"a": 1, "b": 2}}'}
 #     {"role": "user", "content": "Observation: 3"}
+#
+# A result is written by a stranger, and must not speak for anybody else. So each of its lines but the first begins with
+# `> `, since a result of two lines could otherwise bring an observation, a request or a code fence of its own. A
+# backslash stands before the last character of every marker by which some model begins or ends calls or messages, which
+# a server may read wherever it stands, and before the sentences by which we find the calls that wait. What has a
+# backslash there already gets one more: `read_results` has the results back to the character.
 
 CHAT = "openai.chat_completions"
 """The wire of turns that have none."""
 
 _GO_ON = "Go on: call a tool, or give the answer."
 _WAITING = (f"Error: {ApprovalPending()}", OUTCOMES["skipped"].to_model)  # once the block was left, and before
-_WAITS = re.compile(rf"^Observation: (?:{'|'.join(map(re.escape, _WAITING))})$", re.MULTILINE)
+_LABEL = "Observation: "
+_WAITING_LINES = frozenset(_LABEL + sentence for sentence in _WAITING)
+_WAITS = re.compile(rf"\\*(?:{'|'.join(map(re.escape, _WAITING))})")
+_BREAK = "\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]"  # all that `str.splitlines` takes for one
+_BREAKS, _QUOTED_BREAKS, _OUR_BREAK = re.compile(_BREAK), re.compile(f"({_BREAK})> "), re.compile("\n(?!> )")
+_TOKENS = ("<|", "</|", "<｜", "</｜", "<‖", "</‖")  # begin the tokens of chat templates, also those of no dialect
+_MODELS = ("assistant", "model", "model_output")  # roles of the model's messages, or their types
 _MESSAGE_DEPTH = 4  # objects and lists around the text of a user's message: no wire has more than three
 
 
@@ -521,7 +537,10 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
     observed = {observation.call_id: observation for observation in turn.observations}
     ours = [call for call in turn.calls if call.kind != "server"]
     results = [result_of(call, observed.get(call.call_id), wire.name) for call in ours]
-    lines = [observed_line(result.content) for result in results]
+    lines = [
+        observed_line(result.content, call.call_id not in observed or did_not_run(observed[call.call_id]))
+        for call, result in zip(ours, results, strict=True)
+    ]
     if only_thinks(turn):  # many templates and providers refuse a history that ends with the model's own message
         lines.append(_GO_ON)
     media = [block for result in results for block in result.blocks if isinstance(block, Media)]
@@ -529,9 +548,61 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
     return [*rendered, *wire.render_prompt(prompt)] if lines else rendered
 
 
-def observed_line(content: str) -> str:
-    """Returns a result as a line of the user's message."""
-    return f"Observation: {content}"
+def did_not_run(result: Any) -> bool:
+    """Returns whether this is the observation of a call that did not run, so that its words are ours."""
+    return isinstance(result, Observation) and result.outcome == "skipped"
+
+
+def observed_line(content: str, is_ours: bool) -> str:
+    """Returns a result as a line of the user's message, and the lines that continue it.
+
+    Args:
+        content: the result.
+        is_ours: its words are not a tool's, since the call did not run.
+    """
+    if is_ours and content in _WAITING:
+        return _LABEL + content
+    bare, _ = _markers()
+    content = bare.sub(r"\g<0>\\", content)
+    content = "\\" + content if _WAITS.fullmatch(content) else content
+    return _LABEL + _BREAKS.sub(r"\g<0>> ", content)
+
+
+def read_results(text: str) -> list[str]:
+    r"""Returns the results in a text that a text mode has written for the model, each as its call came to it; none if
+    this is another text.
+
+    >>> read_results("Observation: a line\n> and another\nObservation: 3")
+    ['a line\nand another', '3']
+    """
+    lines = [line for line in _OUR_BREAK.split(text) if line != _GO_ON]
+    if not all(line.startswith(_LABEL) for line in lines):
+        return []
+    return [_read_back(line.removeprefix(_LABEL)) for line in lines]
+
+
+def _read_back(written: str) -> str:
+    content = _QUOTED_BREAKS.sub(r"\1", written)
+    if content.startswith("\\") and _WAITS.fullmatch(content):
+        content = content[1:]
+    _, escaped = _markers()
+    return escaped.sub(lambda found: found[0][:-1], content)
+
+
+@cache
+def _markers() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Returns what finds the markers of all dialects up to their last character, bare ones and those with a backslash
+    before it."""
+    found = set[str]()
+    for dialect in DIALECTS.values():
+        found.update(dialect.anywhere, dialect.closers, dialect.inner, dialect.drops)
+    # A fence begins a line, and no line of a result does; of the rest, those with a token in them are found by that.
+    found = {mark for mark in found if mark.strip("`") and not any(token in mark for token in _TOKENS)}
+    halves = [(re.escape(mark[:-1]), re.escape(mark[-1])) for mark in sorted({*found, *_TOKENS}, key=len, reverse=True)]
+    bare, escaped = (
+        re.compile("|".join(rf"{start}\\{count}(?={last})" for start, last in halves)) for count in ("*", "+")
+    )
+    return bare, escaped
 
 
 def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -> list[Any]:
@@ -545,9 +616,13 @@ def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -
         ValueError: the history does not have as many calls that wait as there are results.
     """
     history = list(messages)
-    # Text has no ids: the lines that say that a call waits are replaced in call order, in the last message with any.
-    written = [observed_line(result.model_content) for result in sorted(results, key=lambda result: result.index)]
+    # Text has no ids: the lines that say that a call waits are replaced in call order, in the last message with any. No
+    # peer can write such a line: not a tool (`observed_line`), and not the model, whose messages are left out.
+    ordered = sorted(results, key=lambda result: result.index)
+    written = [observed_line(result.model_content, did_not_run(result)) for result in ordered]
     for at in reversed(range(len(history) if written else 0)):
+        if isinstance(history[at], dict) and history[at].get("role", history[at].get("type")) in _MODELS:
+            continue
         filled = _Filled(written)
         message = filled.copy(history[at], _MESSAGE_DEPTH)
         if filled.found:
@@ -569,16 +644,19 @@ class _Filled:
 
     def copy(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return _WAITS.sub(self._next, value)
+            lines = _OUR_BREAK.split(value)
+            if not all(line.startswith(_LABEL) for line in lines):
+                return value
+            return "\n".join(self._next(line) if line in _WAITING_LINES else line for line in lines)
         if isinstance(value, dict) and depth:
             return {name: self.copy(inner, depth - 1) for name, inner in value.items()}
         if isinstance(value, list) and depth:
             return [self.copy(inner, depth - 1) for inner in value]
         return value
 
-    def _next(self, line: re.Match[str]) -> str:
+    def _next(self, line: str) -> str:
         self.found += 1
-        return self._written[self.found - 1] if self.found <= len(self._written) else line[0]
+        return self._written[self.found - 1] if self.found <= len(self._written) else line
 
 
 # -- payloads, written anew --------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from .responses import (
     ResponseCall,
     assistant_text,
     content_of,
+    did_not_run,
     find_payload,
     named_tools,
     observed_line,
@@ -330,7 +331,7 @@ class _TextAdapter(ABC):
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
         """Returns a call's result, as ``Observation: ...`` in the form of chat completions; a call has no id here."""
-        return {"role": "user", "content": observed_line(result_text(result))}
+        return {"role": "user", "content": observed_line(result_text(result), did_not_run(result))}
 
 
 class OpenAIStructuredAdapter(_TextAdapter):
