@@ -96,6 +96,7 @@ Outcome: TypeAlias = Literal[
     "unknown_tool",
     "truncated",  # the arguments were cut
     "denied",  # not approved, or repeated too often
+    "quoted_call",  # the model has copied it out of a tool's result
     "timed_out",
     "cancelled",
     "skipped",  # complete, but its turn ended in a way that starts nothing
@@ -155,6 +156,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         may_run_later=True,
     ),
     "denied": OutcomeFacts(stage="approval", words="not run: it was denied", sign="⊘", tone="held"),
+    "quoted_call": OutcomeFacts(stage="approval", words="not run: it stands in a tool's result", sign="❝", tone="held"),
     "timed_out": OutcomeFacts(
         stage="dispatch",
         words="timed out",

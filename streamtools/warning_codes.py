@@ -99,6 +99,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "name_repeated": WarningFacts("note", "a tool's name came again"),
     "name_split": WarningFacts("note", "a tool's name came in pieces"),
     "no_payload": WarningFacts("loss", "the text was to have a call, and had no whole one"),
+    "quoted_call": WarningFacts("guess", "a call in the text stands in a tool's result, too, and was not simply run"),
     "raw_line_break": WarningFacts("note", "a string in the arguments had a line break or tab that was not escaped"),
     # -- what runs here --
     "call_not_compared": WarningFacts(

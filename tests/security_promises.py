@@ -129,6 +129,12 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "tests/security/test_injection.py::test_markup_of_a_call_in_text_or_reasoning_is_text",
             "tests/security/test_injection.py::test_what_a_tool_returns_stands_in_its_calls_result_and_nowhere_else",
+            "tests/modes/test_text_histories.py"
+            "::test_what_the_model_reads_is_read_back_as_the_calls_and_the_results_that_were_there",
+            "tests/modes/test_text_histories.py::test_a_result_that_quotes_the_words_for_waiting_is_no_call_that_waits",
+            "tests/security/test_quoted_calls.py::test_a_page_that_has_a_call_pays_nobody_when_the_model_translates_it",
+            "tests/security/test_quoted_calls.py"
+            "::test_blanks_the_order_of_keys_escapes_and_other_notations_make_no_other_call",
             "tests/pipelines/test_limits_through_the_pipeline.py::test_a_longer_result_is_cut_and_says_so",
             "tests/dispatch/test_approval.py::test_a_call_is_validated_before_anybody_is_asked",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from ..tools import Toolset
 from ..tools.callables import accepts
@@ -13,10 +13,12 @@ from .approval import Approver
 from .executor import Executor
 
 if TYPE_CHECKING:
+    from ..events import Observation
+    from ..parts import ToolCall
     from .store import IdempotencyStore
 
 __all__ = [
-    "LEAVES_CALLS", "DispatchOptions", "StartPolicy", "check_context", "check_operations", "executors_of",
+    "LEAVES_CALLS", "DispatchOptions", "Quotes", "StartPolicy", "check_context", "check_operations", "executors_of",
     "middleware_of",
 ]  # fmt: skip
 
@@ -31,6 +33,23 @@ LEAVES_CALLS: frozenset[StartPolicy] = frozenset({"pure", "off"})
 """The policies with which calls are left to somebody else."""
 
 OnToolError: TypeAlias = Literal["continue", "cancel"]
+
+
+class Quotes(Protocol):
+    """Knows which calls stand in a tool's result, where calls are read from the model's text."""
+
+    @property
+    def asks(self) -> bool:
+        """True if such a call needs an approval; otherwise it is refused."""
+        ...
+
+    def keep(self, seen: Observation, step: int) -> None:
+        """Keeps the result of a call of this step."""
+        ...
+
+    def has(self, call: ToolCall, step: int) -> bool:
+        """Returns whether a call of this step stands in a result that the model has read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +80,8 @@ class DispatchOptions:
 
     counts_repeated: bool = True
     """Calls that are made too often with the same arguments are denied."""
+    quotes: Quotes | None = None
+    """Knows calls that the model has only quoted; None where none is looked for."""
 
     def check(self) -> None:
         """Checks the options.

@@ -27,6 +27,7 @@ from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import (
     ApprovalPending,
+    CallQuoted,
     CallRepeated,
     CallTruncated,
     InvalidArguments,
@@ -59,7 +60,7 @@ from ..wires import Wire
 from . import approval, endings
 from .approval import Approver, Resolution
 from .attempts import Attempts, run_inside
-from .options import LEAVES_CALLS, DispatchOptions
+from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
 from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
@@ -371,6 +372,8 @@ class Transitions:
             self._ended_something()
         if seen.error is not None:
             log_failure(seen)
+        if self.options.quotes is not None:
+            self.options.quotes.keep(seen, self.host.number)
         self.host.emit(seen)
         cancels = self.options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
         if cancels and self.stopped is None:
@@ -580,9 +583,12 @@ class Calls:
         too often, or the tool's own functions fail."""
         tool, _ = call.ready
         refused = endings.wrong_caller(tool, call.call) or self._repeated(call)
+        quoted_by = None if refused is not None or self._options.resumed else self._quoted_by(call)
+        if quoted_by is not None and not quoted_by.asks:
+            refused = Ending("quoted_call", CallQuoted(tool.name))
         if refused is None:
             try:
-                gate = True if self._options.resumed else tool.needs_approval
+                gate = True if self._options.resumed or quoted_by is not None else tool.needs_approval
                 call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
             except ToolFailed as error:
                 refused = Ending("failed", error)
@@ -591,6 +597,14 @@ class Calls:
         if refused is not None:
             self._refuse(call, refused)
         return refused is None
+
+    def _quoted_by(self, call: Call) -> Quotes | None:
+        """Returns what knows that the model has only quoted the call, and warns of it; None if nothing does."""
+        quotes = self._options.quotes
+        if quotes is None or not quotes.has(call.call, self._host.number):
+            return None
+        self._host.emit(StreamWarning("quoted_call", call.label))
+        return quotes
 
     def _find_key(self, call: Call, tool: str) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""

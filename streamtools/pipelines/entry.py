@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from ..decode.body import as_items
@@ -26,7 +27,7 @@ from ..turn import Turn
 from ..wires import Wire
 from .block import Pipeline
 from .pump import Transform
-from .trajectory import Trajectory
+from .trajectory import KeptResults, Trajectory
 
 if TYPE_CHECKING:
     from ..dispatch.store import IdempotencyStore
@@ -40,12 +41,15 @@ __all__ = [
     "of_resume",
     "check_arguments",
     "pipeline",
+    "reads_text",
     "toolset_of",
 ]
 
 OnSourceError: TypeAlias = Literal["cancel", "drain"]
+OnQuotedCall: TypeAlias = Literal["refuse", "ask", "run"]
 
 _NO_TOOLS = Toolset()
+_OF_TEXT = frozenset({"text_calls", "payloads"})  # the stages that read calls out of the text
 
 
 class StepKeywords(TypedDict, total=False):
@@ -69,6 +73,7 @@ class PipelineKeywords(StepKeywords, total=False):
     store: IdempotencyStore | None
     output: OutputType | None
     on_source_error: OnSourceError
+    quoted_calls: OnQuotedCall
 
 
 def pipeline(
@@ -91,6 +96,7 @@ def pipeline(
     trajectory: Trajectory | None = None,
     on_source_error: OnSourceError = "cancel",
     on_tool_error: OnToolError = "continue",
+    quoted_calls: OnQuotedCall = "refuse",
     requested_at: float | None = None,
     request: Mapping[str, Any] | None = None,
     continues: Turn | None = None,
@@ -136,10 +142,14 @@ def pipeline(
         trajectory: the run that this is a step of. It brings its own observers.
         on_source_error: whether calls that run when the stream fails are cancelled, or drained.
         on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
+        quoted_calls: what becomes of a call that the model writes into its text (`streamtools.stages.text_calls`, or a
+            text mode) and that stands in a tool's result, too, of an earlier step of the `trajectory` or among the
+            messages of `request`. ``"refuse"``: its outcome is ``quoted_call``. ``"ask"``: it needs an approval.
+            ``"run"``: nothing is looked for.
         requested_at: when the request was made, on ``time.monotonic``, for spans and ``first_chunk_timeout``; not
             needed where the request itself is given.
         request: the request's own fields, as they were sent: a dict with ``model``, ``messages`` and parameters. Spans
-            show the model and the parameters, and the messages only where content is captured.
+            show the model and the parameters, and the messages only where content is captured. See `quoted_calls`, too.
         continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
             events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
             ended there keeps its result and is not run again; one that was cut or had to wait may run now.
@@ -154,6 +164,8 @@ def pipeline(
         raise TypeError(f"request is a mapping of the request's fields, not {type(request).__name__}")
     if on_source_error not in get_args(OnSourceError):
         raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
+    if quoted_calls not in get_args(OnQuotedCall):
+        raise ValueError(f"unknown quoted_calls {quoted_calls!r}; known: refuse, ask, run")
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
     options = DispatchOptions(
         policy=start or ("off" if tools is None and approve is None else "auto"),
@@ -171,6 +183,22 @@ def pipeline(
     if options.policy not in LEAVES_CALLS:
         check_operations(toolset, options.store, run.conversation_id)
     salt = run.new_salt()
+    decoder = StreamDecoder(
+        wire=wire,
+        tools=toolset,
+        stages=stages,
+        output=output,
+        limits=limits,
+        id_salt=salt,
+        defer=True,
+        continues=continues,
+    )
+    if quoted_calls != "run" and options.policy not in LEAVES_CALLS and reads_text(stages):
+        from .quoted_calls import QuotedCalls  # most models make their calls natively
+
+        run.results = run.results or KeptResults()
+        quotes = QuotedCalls(run.results, request, lambda: decoder.record, toolset, limits, quoted_calls == "ask")
+        options = replace(options, quotes=quotes)
     already = None
     if continues is not None:
         from ..decode.decoder import settled  # most streams begin a turn
@@ -178,16 +206,7 @@ def pipeline(
         already = settled(continues)
     return Pipeline(
         open_source(as_items(answer_of(stream), wire), limits),
-        StreamDecoder(
-            wire=wire,
-            tools=toolset,
-            stages=stages,
-            output=output,
-            limits=limits,
-            id_salt=salt,
-            defer=True,
-            continues=continues,
-        ),
+        decoder,
         tools=toolset,
         transforms=tuple(transforms),
         options=options,
@@ -205,6 +224,11 @@ def pipeline(
             is_plain=stages is DEFAULT and not transforms and continues is None,
         ),
     )
+
+
+def reads_text(stages: StageList) -> bool:
+    """Returns whether the stages read calls out of the model's text."""
+    return stages is not DEFAULT and not _OF_TEXT.isdisjoint(stages)
 
 
 def of_resume(options: PipelineKeywords) -> Any:

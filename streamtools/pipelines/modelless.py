@@ -19,9 +19,9 @@ from ..stages import DEFAULT, StageList
 from ..text import one_line
 from ..tools import AnyTools, Toolset
 from .block import Pipeline
-from .entry import StepKeywords, check_arguments, toolset_of
+from .entry import StepKeywords, check_arguments, reads_text, toolset_of
 from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
-from .trajectory import Trajectory
+from .trajectory import KeptResults, Trajectory
 
 __all__ = ["resume", "run_calls"]
 
@@ -71,11 +71,18 @@ def resume(
     step = _ModellessStep(tools, options, trajectory)
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
+    quotes = None
+    if reads_text(step.stages):  # the results of these calls are looked at in the steps that follow
+        from .quoted_calls import QuotedCalls
+
+        trajectory.results = trajectory.results or KeptResults()
+        quotes = QuotedCalls(trajectory.results, None, lambda: None, step.toolset, step.limits, False)
     return step.pipeline(
         _decoder_of(suspended, step.toolset, step.stages, step.limits),
         step.dispatch(
             approver=_decided(suspended, decisions, options.get("approve")),
             store=store,
+            quotes=quotes,
             resumed={call.call_id: call.idempotency_key for call in suspended.calls},
         ),
         Trajectory.of(trajectory, observers),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -43,11 +44,12 @@ from ..text import class_name, type_name
 if TYPE_CHECKING:
     from ..dispatch.suspended import Suspended
 
-__all__ = ["Causality", "Trajectory"]
+__all__ = ["Causality", "KeptResults", "Trajectory"]
 
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _logger = logging.getLogger("streamtools")
 _set = object.__setattr__  # events are immutable to everybody else
+_MOST_KEPT = 8 << 20  # characters of a run's results
 
 
 class Trajectory:
@@ -103,6 +105,8 @@ class Trajectory:
         """The number of the next event."""
         self.counts = RunCounts()
         """The run's counts of its calls, for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
+        self.results: KeptResults | None = None
+        """What its tools have returned; kept only where calls are read from the model's text."""
         self._latest = Causality()
         self._salts = 0
         self._entered: Literal["no", "yes", "left"] = "no"
@@ -197,6 +201,25 @@ class Trajectory:
         self.began_at = self.began_at or time.monotonic()
         self._latest = Causality(tuple(self._latest.observations))
         return step, self._latest
+
+
+class KeptResults:
+    """The texts that tools have returned in one run, each with its step."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, str]] = deque()
+        self._chars = 0
+
+    def add(self, step: int, text: str) -> None:
+        """Adds a result; forgets the oldest ones beyond the bound."""
+        self._kept.append((step, text))
+        self._chars += len(text)
+        while self._chars > _MOST_KEPT:
+            self._chars -= len(self._kept.popleft()[1])
+
+    def before(self, step: int) -> list[str]:
+        """Returns the results that the model had read when it wrote the response of this step."""
+        return [text for made_in, text in self._kept if made_in < step]
 
 
 def _checked(observers: Any) -> tuple[Observer, ...]:

@@ -1,0 +1,248 @@
+"""Finds calls in a model's text that stand in what a tool has returned.
+
+A page may contain the markup of a call. A model that translates or sums up the page repeats it, and `text_calls` reads
+a call that nobody wanted. So each call out of a text is looked for in the results that the model has read: those of
+earlier steps of the run, and those in the messages of the request.
+
+Theory of operation. Nothing is indexed and nothing copied: the run keeps the texts of its results, within a bound, and
+they are looked at when a call comes. One without the longest words of the call's name and of its arguments cannot
+contain the call; so much takes the search of a string. What stands around these words is read by the parser of every
+dialect, as if the model had written it, and as JSON objects: a call is quoted if one of them has its name and its
+arguments, whatever the order of their keys and the blanks between them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import islice
+from typing import Any
+
+from ..content import Text
+from ..errors import StreamError
+from ..events import Event, Observation, StreamEnd, TextDelta, TextEnd, TextStart, ToolCallEnd
+from ..history.calls import Messages
+from ..limits import Limits
+from ..modes.responses import read_results
+from ..parts import ToolCall
+from ..stages import DEFAULT, DIALECTS, StageList, text_calls
+from ..stages.arguments import DECODER, arguments_of
+from ..tools import Toolset
+from ..wires import Wire
+from ..wires.transcript import Prompt, Returned
+from .trajectory import KeptResults
+
+__all__ = ["QuotedCalls"]
+
+_MOST_READ = 1 << 20  # characters that are parsed for one call; in more than that it counts as found
+_MOST_NAMES, _MOST_PLACES = 64, 3  # names in one text, and places before each where a call may begin inside a line
+_BRACE = 64  # characters that a brace which begins no object counts for, beside those that were read behind it
+_BEFORE = 1000  # characters between such a place and the name
+_WORD = re.compile(r"[A-Za-z0-9]+")  # stands in every notation as it is, unless somebody hides it in escapes
+_JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_MOST_LEVELS = 3  # of JSON in strings of JSON
+_ESCAPE = re.compile(r"\\+u00(2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")  # of a character of a word or name
+
+
+@dataclass(eq=False)
+class QuotedCalls:
+    """Knows what the calls of one pipeline may have been copied from."""
+
+    results: KeptResults
+    """Those of the run."""
+    request: Mapping[str, Any] | None
+    """The request, if its fields were given: the results in its messages count, too."""
+    wire: Callable[[], Wire | None]
+    """Returns the wire of the messages, once it is known."""
+    tools: Toolset
+    limits: Limits
+    asks: bool
+    """A quoted call needs an approval; otherwise it is refused."""
+
+    def keep(self, seen: Observation, step: int) -> None:
+        """Keeps a result for the steps that follow."""
+        self.results.add(step, seen.model_content)
+
+    def has(self, call: ToolCall, step: int) -> bool:
+        """Returns whether a call stands in a result that the model has read."""
+        search = _Search(call, self.tools, self.limits)
+        texts = dict.fromkeys((*self.results.before(step), *self._given))
+        try:
+            return any(search.finds(text) for text in texts)
+        except _TooMuchError:  # a text that is made so that nobody looks through it
+            return True
+
+    @cached_property
+    def _given(self) -> list[str]:
+        """The results in the messages of the request."""
+        wire, request = self.wire(), self.request or {}
+        messages = next((request[name] for name in ("messages", "input", "contents") if request.get(name)), None)
+        if wire is None or not isinstance(messages, Sequence) or isinstance(messages, str):
+            return []
+        found: list[str] = []
+        for entry in Messages(messages, wire).entries:
+            if isinstance(entry, Returned):
+                found += [result.content for result in entry.results]
+            elif isinstance(entry, Prompt) and entry.role == "user":  # a text mode's results, if it is one
+                texts = [block.text for block in entry.blocks if isinstance(block, Text)]
+                found += [result for text in texts for result in read_results(text)]
+        return found
+
+
+class _TooMuchError(Exception):
+    """A text that has the call's words needs more work than a call is worth."""
+
+
+class _Search:
+    """Looks for one call."""
+
+    def __init__(self, call: ToolCall, tools: Toolset, limits: Limits) -> None:
+        self._call, self._tools, self._limits = call, tools, limits
+        words = _WORD.findall(" ".join(_strings(call.arguments))) or re.findall(r"\d+", call.arguments_text)
+        self._words = sorted([call.name, max(words, key=len, default="")], key=len, reverse=True)
+        self._reach = 2000 + 8 * len(call.arguments_text)
+        self._left = _MOST_READ
+
+    def finds(self, text: str) -> bool:
+        """Returns whether the call stands in a text, or in a string of JSON or HTML in it."""
+        is_hidden = "\\u00" in text and _ESCAPE.search(text) is not None
+        if not self._may_have(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if is_hidden else text):
+            return False
+        for part in [text] if is_hidden else self._parts(text):
+            for view in _views(part):
+                self._left -= len(view)
+                if self._left < 0:
+                    raise _TooMuchError
+                if self._reads(view):
+                    return True
+        return False
+
+    def _may_have(self, text: str) -> bool:
+        return all(word in text for word in self._words)
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """Yields what stands around the longer word, if the other one does, too."""
+        rare, begin, end = self._words[0], 0, 0
+        at = text.find(rare)
+        while at >= 0:
+            if at - self._reach > end:
+                if end and self._may_have(part := text[begin:end]):
+                    yield part
+                begin = at - self._reach
+            end = at + self._reach
+            at = text.find(rare, at + len(rare))
+        if self._may_have(part := text[begin:end]):
+            yield part
+
+    def _reads(self, text: str) -> bool:
+        """Returns whether a reader of calls, whichever it is, reads this call in a text."""
+        for dialect in DIALECTS.values():
+            inside = (*dialect.at_line_start, *dialect.at_beginning)
+            pieces = {text[at : at + self._reach] for at in self._places(text, inside)} if inside else set[str]()
+            if dialect.markers.search(text, 0):
+                pieces.add(text)
+            if any(self._reads_call(dialect.name, piece) for piece in pieces):
+                return True
+        return any(self._is_object(value) for value in _objects(text, self._reach))
+
+    def _places(self, text: str, markers: Sequence[str]) -> Iterator[int]:
+        """Yields the places before the name at which one of these markers stands, be it in the middle of a line."""
+        for name in islice(re.finditer(re.escape(self._call.name), text), _MOST_NAMES):
+            for marker in markers:
+                at = name.start()
+                for _ in range(_MOST_PLACES):
+                    at = text.rfind(marker, max(0, name.start() - _BEFORE), at)
+                    if at < 0:
+                        break
+                    yield at
+
+    def _reads_call(self, dialect: str, text: str) -> bool:
+        chain = _stages(dialect).build(self._tools, self._limits)
+        events: tuple[Event, ...] = TextStart(), TextDelta(text), TextEnd(), StreamEnd(finish="stop", complete=True)
+        found: list[Event] = []
+        try:
+            chain.feed_all(events, found)
+        except StreamError as error:  # more calls than there may be, or longer ones
+            raise _TooMuchError from error
+        return any(isinstance(event, ToolCallEnd) and self._is_it(event.call) for event in found)
+
+    def _is_it(self, found: ToolCall) -> bool:
+        call = self._call
+        if found.name != call.name:
+            return False
+        return found.arguments_text == call.arguments_text or (
+            found.arguments is not None and found.arguments == call.arguments
+        )
+
+    def _is_object(self, value: dict[str, Any]) -> bool:
+        """Returns whether an object has the call's name and its arguments, under whatever keys."""
+        name = self._call.name
+        is_named = any(one == name for one in value.values())
+        return any(self._are_arguments(one) for one in (value.values() if is_named else (value.get(name),)))
+
+    def _are_arguments(self, value: Any) -> bool:
+        if isinstance(value, str) and value:
+            read = arguments_of(value)
+            value = None if isinstance(read, str) else read[0]
+        return value is not None and bool(value == self._call.arguments)
+
+
+def _views(text: str) -> Iterator[str]:
+    """Yields a text as it is, and as a model may write it again: without the escapes of HTML, or of JSON, in which a
+    result may hold JSON that has the text in a string."""
+    yield text
+    if "&" in text:
+        yield html.unescape(text)
+    for _ in range(_MOST_LEVELS):
+        if "\\" not in text:
+            break
+        text = _JSON_ESCAPE.sub(_unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        yield text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2])
+
+
+@cache
+def _stages(dialect: str) -> StageList:
+    return DEFAULT.without("validate").insert_before("accumulate", text_calls(dialect))
+
+
+def _objects(text: str, reach: int) -> Iterator[dict[str, Any]]:
+    """Yields the JSON objects of at most `reach` characters in a text, and those inside them."""
+    at, left = text.find("{"), _MOST_READ
+    while at >= 0:
+        try:
+            # A piece at a time: the decoder's error counts the lines before it, and the whole text has many of them.
+            value, end = DECODER.raw_decode(text[at : at + reach])
+            end += at
+        except ValueError as error:
+            value, end = None, at + 1
+            left -= _BRACE + getattr(error, "pos", reach)
+        except RecursionError as error:
+            raise _TooMuchError from error
+        if left < 0:
+            raise _TooMuchError
+        inner = [value]
+        while inner:
+            one = inner.pop()
+            if isinstance(one, dict):
+                yield one
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        at = text.find("{", end)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yields the strings in a JSON value."""
+    inner = [value]
+    while inner:
+        one = inner.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, (dict, list)):
+            inner += one.values() if isinstance(one, dict) else one
