@@ -36,6 +36,7 @@ LAYERS = (
     ),
     ("framing", "schema"),
     ("wires",),
+    ("provenance",),
     ("tools",),
     ("stages", "history"),
     ("exports", "turn"),
@@ -56,7 +57,7 @@ STRANGERS = (({"framing", "wires"}, {"stages"}), ({"wires"}, {"tools"}))
 FACTS_FOR_TOOLS = tuple(f"{PACKAGE}.wires.{name}" for name in ("Wire", "known", "formats"))
 """The exception: the tools ask the wires which there are, and how the requests of each tell tools."""
 
-SANS_IO = {room for layer in LAYERS[:7] for room in layer}
+SANS_IO = {room for layer in LAYERS[:8] for room in layer}
 ABOVE_THE_LINE = {
     "streamtools.tools.context": "a running tool's view of its pipeline",
     "streamtools.tools.frameworks": "functions that call the tools of other frameworks, run by the dispatcher",
