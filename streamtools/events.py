@@ -30,7 +30,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_tr
 
 from .content import Caller, ToolResult
 from .errors import StreamError, ToolError, ToolFailed
-from .parts import FINISHES, CallKind, FailedAttempt, Finish, Outcome, ResumePoint, StepOutcome, ToolCall, Usage, Wait
+from .parts import (
+    FINISHES,
+    CallKind,
+    FailedAttempt,
+    Finding,
+    Finish,
+    Outcome,
+    ResumePoint,
+    StepOutcome,
+    ToolCall,
+    Usage,
+    Wait,
+)
 from .text import ALWAYS, NEVER, described, one_line, shown_by
 
 __all__ = [
@@ -344,6 +356,8 @@ class ApprovalRequested(CausedEvent):
     """Position among the turn's calls, from 0."""
     caller: Caller = field(default="direct", kw_only=True)
     """As `ToolCall.caller`."""
+    findings: tuple[Finding, ...] = field(default=(), kw_only=True)
+    """Where the values of the arguments come from, if the call has a `policy`: each as a sentence by ``str()``."""
 
 
 @event

@@ -60,6 +60,9 @@ class Limits:
     # -- results and errors --
     max_result_bytes: int = 1 << 20
     """One result's text for the model; a longer one is cut, with a note."""
+    max_indexed_bytes: int = 32 << 20
+    """Text of a run in which the values of arguments are looked for (``policy=``), counted in characters. If there is
+    more, values that are not the user's are asked about."""
     max_result_media_bytes: int = 20 << 20
     """Images and files of one result together, as base64; any beyond that become placeholders (Anthropic takes 32 MB a
     request, OpenAI 50 MB)."""

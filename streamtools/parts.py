@@ -24,6 +24,7 @@ __all__ = [
     "CallKind",
     "CountFacts",
     "FailedAttempt",
+    "Finding",
     "Finish",
     "FinishFacts",
     "Outcome",
@@ -306,6 +307,37 @@ class Wait:
     def seconds(self) -> float:
         """The length of the wait."""
         return self.ended - self.began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The origins of one value in the arguments of a call, for its `policy`. It has nothing of the value itself."""
+
+    argument: str
+    """The name of the argument."""
+    path: str
+    """The place of the value, such as ``items[0].name``."""
+    origins: tuple[str, ...] = ()
+    """The texts that the value occurs in, in words; trusted ones alone if there are any."""
+    is_trusted: bool = False
+    """The value occurs in a trusted text."""
+    is_short: bool = False
+    """The value has less than four characters, and may occur anywhere by chance."""
+    is_complete: bool = True
+    """All texts that the model has read were searched."""
+    unseen: tuple[str, ...] = ()
+    """The results and messages with media, which cannot be searched, if the value occurs nowhere else."""
+
+    def __str__(self) -> str:
+        """Returns the finding as a sentence without its full stop."""
+        if self.origins:
+            only = "" if self.is_trusted else "only "
+            words = f"`{self.path}` occurs {only}in {' and '.join(self.origins)}"
+        elif self.is_complete:
+            words = f"`{self.path}` occurs in none of the texts that the model has read"
+        else:
+            return f"the origin of `{self.path}` is not known"
+        return f"{words}, apart from the media in {' and '.join(self.unseen)}" if self.unseen else words
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,13 @@ def request(call: Call) -> ApprovalRequested:
     tool, bound = call.ready
     asked, made = dict(bound.by_name), call.call
     return ApprovalRequested(
-        made.call_id, tool.name, asked, fingerprint=call.fingerprint, index=made.index, caller=made.caller
+        made.call_id,
+        tool.name,
+        asked,
+        fingerprint=call.fingerprint,
+        index=made.index,
+        caller=made.caller,
+        findings=call.findings,
     )
 
 

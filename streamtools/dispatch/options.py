@@ -15,11 +15,12 @@ from .executor import Executor
 if TYPE_CHECKING:
     from ..events import Observation
     from ..parts import ToolCall
+    from .origins import Origins
     from .store import IdempotencyStore
 
 __all__ = [
     "LEAVES_CALLS", "DispatchOptions", "Quotes", "StartPolicy", "check_context", "check_operations", "executors_of",
-    "middleware_of",
+    "has_policy", "middleware_of",
 ]  # fmt: skip
 
 
@@ -78,6 +79,9 @@ class DispatchOptions:
     any_value: bool = False
     """Values need not be JSON: they are written for the model when somebody reads that text."""
 
+    origins: Origins | None = None
+    """The origins of the run's texts, if a tool or the pipeline has a ``policy=``."""
+
     counts_repeated: bool = True
     """Calls that are made too often with the same arguments are denied."""
     quotes: Quotes | None = None
@@ -100,6 +104,11 @@ class DispatchOptions:
             raise TypeError("approve takes one argument, an ApprovalRequested: approve=lambda request: ...")
         if self.store is not None and (isinstance(self.store, type) or not hasattr(self.store, "claim")):
             raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {_type_of(self.store)}")
+
+
+def has_policy(policy: object, tools: Toolset) -> bool:
+    """Returns whether calls are to be judged by the origins of their arguments, for which more has to be loaded."""
+    return policy is not None or any(tool is not None and tool.policy is not None for tool in tools.values())
 
 
 def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor]) -> None:

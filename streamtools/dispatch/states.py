@@ -35,7 +35,7 @@ from ..content import ToolResult
 from ..errors import ToolError
 from ..event_loop import call_soon
 from ..events import Event, Observation, StreamWarning, ToolProgress
-from ..parts import WAITS, FailedAttempt, Outcome, ToolCall, Wait, WaitReason
+from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
 from ..text import one_line
 from ..tools import LARGE_CHARS, Bound, Tool
 from .pool import Job
@@ -257,6 +257,7 @@ class Call:
     bound: Bound | None = None
     ready: tuple[Tool, Bound] = field(init=False)  # both, once it was validated: only such a call is judged or run
     gated: bool = False  # it needs an approval
+    findings: tuple[Finding, ...] = ()  # where its arguments come from, if it has a policy
     asked: bool = False  # somebody was asked for that approval
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one

@@ -27,7 +27,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ..content import Caller
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
-from ..parts import CallKind, ToolCall
+from ..parts import CallKind, Finding, ToolCall
 from ..text import shown_by
 from .endings import undecided
 from .states import Call
@@ -66,6 +66,8 @@ class SuspendedCall:
     """As `ToolCall.awaits`."""
     caller: Caller = "direct"
     """As `ToolCall.caller`."""
+    findings: tuple[Finding, ...] = ()
+    """As `ApprovalRequested.findings`."""
 
     __repr__ = shown_by()
 
@@ -188,6 +190,7 @@ def _suspended(held: Call) -> SuspendedCall:
         namespace=call.namespace,
         awaits=call.awaits,
         caller=call.caller,
+        findings=held.findings,
     )
 
 

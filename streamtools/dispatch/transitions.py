@@ -19,7 +19,7 @@ import logging
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -65,6 +65,9 @@ from .pool import CallPool, Job
 from .results import encode_error, error_content
 from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
 from .timers import Timer
+
+if TYPE_CHECKING:  # loaded for the programs that have a policy
+    from .origins import Origins
 
 __all__ = ["At", "Calls", "Transitions", "log_uncounted"]
 
@@ -209,8 +212,12 @@ class Transitions:
     # -- effects: tasks --
 
     def _start(self, call: Call) -> None:
+        self.work(call, partial(self._run, call))
+
+    def work(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Does work for a call in a task of its own."""
         call.tasks += 1
-        self._start_task(partial(self._task, call, partial(self._run, call)))
+        self._start_task(partial(self._task, call, work))
 
     async def _task(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Does the work of one task: a call, or a question about it."""
@@ -288,8 +295,7 @@ class Transitions:
         call.asked, self.asked_in = True, self.asked_in or current_token()
         self.host.emit(event)
         if approver is not None and call.state == "asked":  # else an observer has decided
-            call.tasks += 1
-            self._start_task(partial(self._task, call, partial(self._question, call, event, approver)))
+            self.work(call, partial(self._question, call, event, approver))
 
     async def _question(self, call: Call, event: ApprovalRequested, approver: Approver) -> None:
         decision = None
@@ -414,6 +420,7 @@ class Calls:
         self._tools = tools
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.policy == "manual"
+        self._origins = self._options.origins
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._given: anyio.Event | None = None
 
@@ -517,6 +524,8 @@ class Calls:
     def _leaves(self, name: str) -> bool:
         """Returns whether calls of this name are somebody else's to run, where the policy leaves some to others."""
         tool = self._tools.get(name) if self._options.policy == "pure" else None
+        if self._origins is not None and self._origins.has_policy(name):
+            return True
         return tool is None or tool.effect != "pure" or tool.needs_approval is not False
 
     def _ended(self, event: ToolCallEnd) -> None:
@@ -545,6 +554,12 @@ class Calls:
         call.call = event.call
         if event.invocation is not None:
             call.bind(event.invocation)
+        self._consider(call)
+
+    def _consider(self, call: Call) -> None:
+        """Decides when a valid call starts, if at all."""
+        if call.state != "ended" or call.tool is None:
+            return  # something ended it while the texts of its run were indexed
         if self._transitions.stopped or (self._transitions.end is not None and not self._may_start()):
             # Nothing may start any more. While the stream goes on, a stopped call of a resumed turn is held: the turn's
             # end decides whether it stays suspended, and until then an observation could only be `skipped`.
@@ -553,6 +568,8 @@ class Calls:
             )
         elif self._by_hand:
             self._transitions.move(call, "hold")
+        elif self._origins is not None and self._origins.is_behind(call):
+            self._transitions.work(call, partial(self._catch_up, self._origins, self._consider, call))
         elif self._accept(call):
             if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
                 self._go(call)
@@ -590,6 +607,7 @@ class Calls:
             try:
                 gate = True if self._options.resumed or quoted_by is not None else tool.needs_approval
                 call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
+                refused = None if self._origins is None else self._origins.judge(call)
             except ToolFailed as error:
                 refused = Ending("failed", error)
         if refused is None and tool.conflict_key is not None:
@@ -605,6 +623,10 @@ class Calls:
             return None
         self._host.emit(StreamWarning("quoted_call", call.label))
         return quotes
+
+    async def _catch_up(self, origins: Origins, then: Callable[[Call], None], call: Call) -> None:
+        await origins.catch_up()
+        then(call)
 
     def _find_key(self, call: Call, tool: str) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
@@ -710,10 +732,16 @@ class Calls:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held":
             return False
-        if self._accept(call):
-            self._go(call)
+        if self._origins is not None and self._origins.is_behind(call):
+            self._transitions.work(call, partial(self._catch_up, self._origins, self._run_held, call))
+        else:
+            self._run_held(call)
         self._tell()
         return True
+
+    def _run_held(self, call: Call) -> None:
+        if call.state == "held" and self._transitions.stopped is None and self._accept(call):
+            self._go(call)
 
     async def observed(self, call_id: str) -> Observation:
         """Waits for a call's observation, and returns it."""

@@ -478,6 +478,8 @@ def _check(tool: Tool[..., Any]) -> None:
         why = (
             f"its effect is {tool.effect!r}; only a tool with effect='pure' may start before the framework asks for it"
         )
+    elif tool.policy is not None:
+        why = "it has a policy, for which what the model has read is not known here"
     elif tool.needs_approval is not False:
         why = "it needs an approval, which the framework asks for; give the framework the function itself"
     elif tool.wants_context:

@@ -34,7 +34,7 @@ from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..dispatch import CallPool
-from ..dispatch.options import check_operations
+from ..dispatch.options import check_operations, has_policy
 from ..dispatch.store import IdempotencyStore
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon
@@ -48,7 +48,7 @@ from ..pipelines.trajectory import Trajectory
 from ..tools import Tool, Toolset
 from .identity import AnswerName
 
-__all__ = ["CallHost", "MakeObservers", "CallPlace"]
+__all__ = ["CallHost", "MakeObservers", "CallPlace", "check_policies"]
 
 MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]
 """Makes the observers of a run."""
@@ -64,6 +64,19 @@ class CallPlace:
     """Names the answer while its calls run."""
     number: int | None = None
     """The number of the call in it, from 0; None: the order in which the calls arrive is the model's."""
+
+
+def check_policies(adapter: str, options: StepKeywords, tools: Toolset) -> None:
+    """Refuses policies, which need what the model has read.
+
+    Raises:
+        TypeError: a tool, or the adapter, has a policy.
+    """
+    if has_policy(options.get("policy"), tools):
+        raise TypeError(
+            f"{adapter}: policy= cannot hold, since the framework alone knows what the model has read; "
+            "agent_loop(...) holds it, and needs_approval= holds here"
+        )
 
 
 class CallHost:
@@ -94,6 +107,7 @@ class CallHost:
                 f'{adapter}: on_tool_error="cancel" cannot hold, since the framework runs each call of an answer by '
                 "itself; agent_loop(...) and CallsExecutor hold it"
             )
+        check_policies(adapter, options, known)
         check_operations(known, store, "known when a call is made")
         self.store = store
         self._observers = observers

@@ -37,7 +37,7 @@ from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
 from ..pipelines.trajectory import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
-from .hosting import MakeObservers
+from .hosting import MakeObservers, check_policies
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]
@@ -78,6 +78,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         check_identity("CallsExecutor", identity)
         self._known = Toolset(tools)
         conversation = "known when a call is made" if trajectory is None else trajectory.conversation_id
+        check_policies("CallsExecutor", options, self._known)
         check_operations(self._known, store, conversation)
         self._store = store
         self._identity = identity

@@ -27,6 +27,7 @@ from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
 
 from ..dispatch import Decision, Suspended
+from ..dispatch.options import has_policy
 from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
 from ..errors import DeadlineExceeded, LocalProtocolError
@@ -41,7 +42,7 @@ from ..text import shown_by
 from ..tools import AnyTool, AnyTools
 from ..turn import Turn
 from ..wires import Wire, find
-from .entry import Pipeline, PipelineKeywords, of_resume, pipeline
+from .entry import Pipeline, PipelineKeywords, of_resume, pipeline, toolset_of
 from .hosted import OpenPipeline, SyncAgentLoop, in_threads
 from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
@@ -91,8 +92,9 @@ def agent_loop(
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
         decisions: those about these calls; see `resume`.
-        options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``executor``,
-            ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
+        options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``policy``,
+            ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
+            ``on_source_error``.
 
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
@@ -114,6 +116,8 @@ def agent_loop(
         options = {"stages": mode.stages(), **options}
     run = Trajectory.of_loop(trajectory, suspended, name, conversation_id)
     tried = Trajectory(conversation_id=run.conversation_id, default_observers=False)
+    _know(run, messages, conversation.tools, wire, options)
+    tried.origins = run.origins
     pipeline(b"", tools=conversation.tools, wire=wire, trajectory=tried, **options)
     if suspended is not None:
         conversation.with_results(list(messages), suspended.placeholders())
@@ -129,6 +133,22 @@ def agent_loop(
         options=options,
         resuming=None if suspended is None else (suspended, decisions),
     )
+
+
+def _know(
+    run: Trajectory, messages: Sequence[Any], tools: Sequence[AnyTool], wire: Wire | str, options: PipelineKeywords
+) -> None:
+    """Has the run know its history by origin, if a policy needs that. The run adds its steps itself."""
+    toolset = toolset_of(tools)
+    if not has_policy(options.get("policy"), toolset):
+        return
+    from ..dispatch.origins import trusts  # few tools have a policy
+    from ..provenance.history import add_request
+    from ..provenance.index import Index
+
+    run.origins = run.origins or Index(options.get("limits", Limits()).max_indexed_bytes)
+    run.origins.reads_requests = False
+    add_request(run.origins, {"messages": messages}, wire, trusts(toolset))
 
 
 class AgentLoop:
@@ -400,6 +420,10 @@ class AgentLoop:
         if self._events is not None:
             self._left_suspended = self._events.suspended
             self.turns, self._events = (*self.turns, self._events.turn), None
+            if (origins := self.trajectory.origins) is not None:
+                from ..provenance.history import add_said  # as loaded by now
+
+                add_said(origins, self.turns[-1].parts)
 
 
 # -- the conversation of a run ---------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ class Pipeline:
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {}, facts)
         transitions = Transitions(pool, tools, limits, options, self._step, self._start_call, self._at)
         self._calls = Calls(transitions, tools)
+        self._origins = options.origins
         self._resumed = suspended
         self._asks_model = asks_model
         self._request = request
@@ -413,6 +414,8 @@ class Pipeline:
         self._token = current_token()
         self._step.listen({StreamEnd: self._ending.stream_ended})
         self._step.listen(self._calls.listeners())
+        if self._origins is not None:
+            self._step.listen(self._origins.listeners())
         self._step.begin(
             asks_model=self._asks_model,
             dispatches=self._dispatches,

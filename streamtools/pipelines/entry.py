@@ -16,6 +16,7 @@ from ..dispatch.options import (
     check_context,
     check_operations,
     executors_of,
+    has_policy,
     middleware_of,
 )
 from ..limits import Limits
@@ -23,6 +24,7 @@ from ..observers import Observer, StreamFacts
 from ..sources import answer_of, open_source
 from ..stages import DEFAULT, StageList
 from ..tools import AnyTools, Middleware, Toolset
+from ..tools.options import AnyPolicy
 from ..turn import Turn
 from ..wires import Wire
 from .block import Pipeline
@@ -57,6 +59,7 @@ class StepKeywords(TypedDict, total=False):
 
     context: Any
     approve: Approver | None
+    policy: AnyPolicy | Sequence[AnyPolicy] | None
     executor: Executor | Mapping[str, Executor] | None
     stages: StageList
     middleware: Middleware | Sequence[Middleware] | None
@@ -86,6 +89,7 @@ def pipeline(
     start: StartPolicy | None = None,
     context: Any = None,
     approve: Approver | None = None,
+    policy: AnyPolicy | Sequence[AnyPolicy] | None = None,
     executor: Executor | Mapping[str, Executor] | None = None,
     middleware: Middleware | Sequence[Middleware] | None = None,
     store: IdempotencyStore | None = None,
@@ -126,6 +130,9 @@ def pipeline(
             pydantic-ai's ``RunContext``, ...) are given the context itself, if it is such an object.
         approve: is called with each request for an approval, and returns True, False, ``Deny("why")``, or None, so
             that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
+        policy: asks about calls, or denies them, by the texts that their arguments come from: ``untrusted("to")`` or
+            ``only_from_user("to")`` of `streamtools.provenance`, for each tool with such an argument. This and a
+            tool's own need `request`.
         executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. You enter
             and leave it.
         middleware: called in the place of every call, one or several, the first outermost: an
@@ -149,7 +156,8 @@ def pipeline(
         requested_at: when the request was made, on ``time.monotonic``, for spans and ``first_chunk_timeout``; not
             needed where the request itself is given.
         request: the request's own fields, as they were sent: a dict with ``model``, ``messages`` and parameters. Spans
-            show the model and the parameters, and the messages only where content is captured. See `quoted_calls`, too.
+            show the model and the parameters, and the messages only where content is captured. A policy reads the
+            messages and the system prompt. See `quoted_calls`, too.
         continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
             events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
             ended there keeps its result and is not run again; one that was cut or had to wait may run now.
@@ -167,19 +175,28 @@ def pipeline(
     if quoted_calls not in get_args(OnQuotedCall):
         raise ValueError(f"unknown quoted_calls {quoted_calls!r}; known: refuse, ask, run")
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
+    run = Trajectory.of(trajectory, observers)
+    start = start or ("off" if tools is None and approve is None else "auto")
+    origins = None
+    if has_policy(policy, toolset) and start != "off":
+        from ..dispatch.origins import origins_of  # few tools have a policy
+
+        if request is None and (run.origins is None or run.origins.reads_requests):
+            run.origins = None  # what was said since then is not known
+        run.origins, origins = origins_of(policy, toolset, run.origins, limits, request=request, wire=wire)
     options = DispatchOptions(
-        policy=start or ("off" if tools is None and approve is None else "auto"),
+        policy=start,
         approver=approve,
         on_tool_error=on_tool_error,
         executors=executors_of(executor, toolset),
         middleware=middleware_of(middleware),
         context=context,
         store=store,
+        origins=origins,
     )
     options.check()
     if options.policy != "off":
         check_context(context, toolset, options.executors)
-    run = Trajectory.of(trajectory, observers)
     if options.policy not in LEAVES_CALLS:
         check_operations(toolset, options.store, run.conversation_id)
     salt = run.new_salt()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
 from ..dispatch import Approver, Decision, Deny, DispatchOptions
-from ..dispatch.options import check_context, check_operations, executors_of, middleware_of
+from ..dispatch.options import check_context, check_operations, executors_of, has_policy, middleware_of
 from ..dispatch.store import IdempotencyStore
 from ..dispatch.suspended import Suspended, SuspendedCall
 from ..errors import DecisionError
 from ..events import ApprovalRequested
 from ..limits import Limits
 from ..observers import Observer
+from ..parts import Finding
 from ..sources import open_source
 from ..stages import DEFAULT, StageList
 from ..text import one_line
@@ -55,9 +56,9 @@ def resume(
         decisions: those made so far, each about a call as it was shown; see `Decision`.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
-        options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``middleware``,
-            ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their
-            own run's limits are accepted here.
+        options: ``context``, ``approve`` (asked about the calls that are not decided), ``policy``, ``executor``,
+            ``middleware``, ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that
+            were within their own run's limits are accepted here.
 
     Raises:
         DecisionError: a decision is about none of the calls, or about another one than was shown.
@@ -71,21 +72,24 @@ def resume(
     step = _ModellessStep(tools, options, trajectory)
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
+    run = Trajectory.of(trajectory, observers)
     quotes = None
     if reads_text(step.stages):  # the results of these calls are looked at in the steps that follow
         from .quoted_calls import QuotedCalls
 
-        trajectory.results = trajectory.results or KeptResults()
-        quotes = QuotedCalls(trajectory.results, None, lambda: None, step.toolset, step.limits, False)
+        run.results = run.results or KeptResults()
+        quotes = QuotedCalls(run.results, None, lambda: None, step.toolset, step.limits, False)
     return step.pipeline(
         _decoder_of(suspended, step.toolset, step.stages, step.limits),
         step.dispatch(
+            run,
+            kept={call.call_id: call.findings for call in suspended.calls},
             approver=_decided(suspended, decisions, options.get("approve")),
             store=store,
             quotes=quotes,
             resumed={call.call_id: call.idempotency_key for call in suspended.calls},
         ),
-        Trajectory.of(trajectory, observers),
+        run,
         suspended=suspended,
     )
 
@@ -125,7 +129,8 @@ def run_calls(
         trajectory: the run that they are a step of. Only with one do calls count as repeated, for
             ``Limits(max_repeated_calls=...)``.
         options: ``context``, ``approve``, ``executor``, ``middleware``, ``stages``, ``pool``, ``limits`` and
-            ``on_tool_error``, as for `pipeline`. Calls that wait for an approval are in `Pipeline.suspended`; values of
+            ``on_tool_error``, as for `pipeline`; ``policy`` needs a `trajectory` that knows what the model has read,
+            from an earlier step. Calls that wait for an approval are in `Pipeline.suspended`; values of
             calls that are resumed have to be JSON.
 
     Raises:
@@ -145,16 +150,18 @@ def run_calls(
     step, given = _ModellessStep(tools, options, trajectory), as_given(calls, need_ids=store is not None)
     if len(given) > step.limits.max_tool_calls:
         step.limits = replace(step.limits, max_tool_calls=len(given))
+    run = Trajectory.of(trajectory, observers)
     return step.pipeline(
         CallsDecoder(given, step.toolset, step.stages, step.limits),
         step.dispatch(
+            run,
             approver=options.get("approve"),
             store=store,
             identity=identity,
             any_value=True,
             counts_repeated=trajectory is not None,
         ),
-        Trajectory.of(trajectory, observers),
+        run,
     )
 
 
@@ -171,9 +178,16 @@ class _ModellessStep:
         check_arguments(self.stages, (), self.limits, trajectory, options.get("pool"))
         self.toolset = toolset_of(tools)
 
-    def dispatch(self, **own: Any) -> DispatchOptions:
-        """Returns the options for dispatch, checked; `own` are those of the caller alone."""
+    def dispatch(
+        self, run: Trajectory, kept: Mapping[str, tuple[Finding, ...]] | None = None, **own: Any
+    ) -> DispatchOptions:
+        """Returns the options for dispatch, checked; `own` are those of the caller alone, `kept` the findings that
+        calls were suspended with."""
         options = self.options
+        if has_policy(options.get("policy"), self.toolset):
+            from ..dispatch.origins import origins_of  # few tools have a policy
+
+            _, own["origins"] = origins_of(options.get("policy"), self.toolset, run.origins, self.limits, kept=kept)
         dispatch = DispatchOptions(
             on_tool_error=options.get("on_tool_error", "continue"),
             executors=executors_of(options.get("executor"), self.toolset),

@@ -43,6 +43,7 @@ from ..text import class_name, type_name
 
 if TYPE_CHECKING:
     from ..dispatch.suspended import Suspended
+    from ..provenance.index import Index
 
 __all__ = ["Causality", "KeptResults", "Trajectory"]
 
@@ -107,6 +108,8 @@ class Trajectory:
         """The run's counts of its calls, for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
         self.results: KeptResults | None = None
         """What its tools have returned; kept only where calls are read from the model's text."""
+        self.origins: Index | None = None
+        """The texts of the run by origin, once a ``policy=`` needs them."""
         self._latest = Causality()
         self._salts = 0
         self._entered: Literal["no", "yes", "left"] = "no"

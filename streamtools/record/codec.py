@@ -63,7 +63,7 @@ ERRORS: Mapping[str, type[StreamToolsError]] = _of(errors, StreamToolsError)
 VALUES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        parts.ToolCall, parts.Usage, parts.Wait, parts.FailedAttempt, parts.ResumePoint,
+        parts.ToolCall, parts.Usage, parts.Wait, parts.FailedAttempt, parts.Finding, parts.ResumePoint,
         content.ToolResult, content.Text, content.Media, content.Opaque,
     )
 }  # fmt: skip

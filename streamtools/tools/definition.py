@@ -41,7 +41,7 @@ from .callables import (
 )
 from .checks import Check, Checked, Checks, Enforced
 from .context import ToolContext
-from .options import RunKeywords, RunOptions, ToolOptions, check_options
+from .options import RunKeywords, RunOptions, ToolOptions, check_options, policies_of
 from .results import NO_RESULTS, OutputSchema, Results, plain, results_of
 from .typed import TypedBinder, docstring_of
 
@@ -199,8 +199,8 @@ class Tool(RunOptions, Generic[P, R]):
             coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
-            running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
-                ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``policy``, ``trusted``, ``timeout``, ``max_concurrency``,
+                ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -263,8 +263,8 @@ class Tool(RunOptions, Generic[P, R]):
             check: likewise.
             output_schema: see `tool`.
             annotations: hints in MCP's words.
-            running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
-                ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``policy``, ``trusted``, ``timeout``, ``max_concurrency``,
+                ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -598,6 +598,8 @@ def _made(
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
     for option in ("conflict_key", "operation"):
         _check_named(option, getattr(options, option), binder, preset["name"])
+    for policy in policies_of(options.policy):
+        _check_named("policy", getattr(policy, "names", ()), binder, preset["name"])
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
     _check_examples(options, binder, preset["name"])
     group = {"namespace": _namespace(options), "hints": options.hints}

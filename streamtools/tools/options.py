@@ -14,14 +14,16 @@ from types import NoneType
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 
 from ..content import Caller, Grammar, Namespace, RequestHints
+from ..parts import Finding
 from .binder import ArgumentsValidator, Coerce
 from .callables import refuse
 from .checks import Check, check_checks
 from .results import OutputSchema
 
 __all__ = [
-    "ConflictKey", "Effect", "Middleware", "NeedsApproval", "Operation", "RunCall", "RunKeywords", "RunOptions",
-    "Scope", "ToolCallRequest", "ToolKeywords", "ToolOptions", "check_names", "check_options", "is_middleware",
+    "AnyPolicy", "ConflictKey", "Effect", "Middleware", "NeedsApproval", "Operation", "RunCall", "RunKeywords",
+    "RunOptions", "Scope", "ToolCallRequest", "ToolKeywords", "ToolOptions", "check_names",
+    "check_options", "is_middleware", "policies_of",
 ]  # fmt: skip
 
 
@@ -41,6 +43,11 @@ arguments by name that returns a plain value."""
 Scope: TypeAlias = Literal["run", "conversation", "forever"]
 """Where an operation must not happen twice."""
 
+AnyPolicy: TypeAlias = Callable[[tuple[Finding, ...]], Any]
+"""A function of the origins of a call's arguments that returns a verdict as an approver does. True: the call runs.
+None: somebody is asked. False or ``Deny("why")``: it does not run. `untrusted` and `only_from_user` of
+`streamtools.provenance` make some."""
+
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
 """Makes a call wait for an approval: always, never, or by a function of the validated arguments by name."""
 
@@ -53,6 +60,10 @@ class RunOptions:
     """The effect of a second run of the same call."""
     needs_approval: NeedsApproval = False
     """A call waits until somebody has approved it."""
+    policy: AnyPolicy | Sequence[AnyPolicy] | None = field(default=None, repr=False)
+    """Asks about a call, or denies it, by the texts that its arguments come from."""
+    trusted: bool = field(default=False, repr=False)
+    """The tool's results are trusted text for `policy`."""
     timeout: float | None = None
     """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
     max_concurrency: int | None = None
@@ -106,6 +117,8 @@ class RunKeywords(TypedDict, total=False):
 
     effect: Effect
     needs_approval: NeedsApproval
+    policy: AnyPolicy | Sequence[AnyPolicy] | None
+    trusted: bool
     timeout: float | None
     max_concurrency: int | None
     conflict_key: ConflictKey | None
@@ -139,6 +152,15 @@ _INSTEAD_OF: Mapping[str, str] = {
     "schema": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
     "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
 }
+
+
+def policies_of(given: AnyPolicy | Sequence[AnyPolicy] | None) -> tuple[AnyPolicy, ...]:
+    """Returns the policies that were given as one, or as several."""
+    if given is None:
+        return ()
+    if isinstance(given, Sequence):
+        return tuple(given)
+    return (given,)
 
 
 def check_names(options: Iterable[str]) -> None:
@@ -201,6 +223,11 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, bool) or _is_plain_function(value),
         "True, False, or a plain function of the arguments by name",
     ),
+    "policy": (
+        lambda value: all(map(_is_plain_function, policies_of(value))),
+        "untrusted(...), only_from_user(...), a plain function of the findings, or a list of these",
+    ),
+    "trusted": (lambda value: isinstance(value, bool), "True or False"),
     "conflict_key": (
         lambda value: isinstance(value, (str, NoneType)) or _is_plain_function(value),
         "an argument's name, or a plain function of the arguments by name",

@@ -61,6 +61,9 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
         needs_approval: True, and no call runs before somebody has approved it (`Pipeline.approve`); or a plain function
             of the validated arguments by name that says so for one call. If that function raises, the call fails.
+        policy: asks about a call, or denies it, by the texts that its arguments come from: ``untrusted("to")`` or
+            ``only_from_user("to")`` of `streamtools.provenance`, or a function; several as a list.
+        trusted: the tool's results count as trusted for such policies: nobody but the program writes them.
         timeout: seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``.
         max_concurrency: how many calls of this tool may run at once; more wait.
         conflict_key: what a call works on: the name of an argument, or a function of the validated arguments by name.

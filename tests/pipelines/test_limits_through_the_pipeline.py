@@ -366,6 +366,7 @@ def test_no_limit_is_left_out() -> None:
     elsewhere |= {"max_waiting_progress"}  # tests/dispatch/test_progress.py
     elsewhere |= {"max_open_responses", "max_waiting_bytes"}  # tests/sources/test_responses_of_a_connection.py
     elsewhere |= {"max_recording_bytes"}  # tests/record/test_recordings.py
+    elsewhere |= {"max_indexed_bytes"}  # tests/provenance/test_policies.py
     elsewhere |= {"max_result_media_bytes"}  # tests/dispatch/test_blocks_of_a_result.py
     elsewhere |= {name for name in LIMITS if name.startswith(("max_schema_", "max_pattern_", "max_validation_"))}
     elsewhere |= {name for name in LIMITS if name.startswith(("max_list", "max_description_", "max_progress_"))}  # MCP

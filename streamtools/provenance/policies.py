@@ -1,0 +1,266 @@
+"""Judges a call by the origins of its arguments: which values are looked at, what was found, what a policy makes of it.
+
+In: a call's arguments as the model gave them and as its tool takes them, the tool's schema, an index of the run's
+texts. Out: a `Finding` for each value, and those on account of which a call is asked about or denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+from pydantic_core import from_json, to_jsonable_python
+
+from ..parts import Finding
+from ..text import cut, one_line
+from .index import Index, Origin, Value
+
+__all__ = ["Policy", "findings", "only_from_user", "untrusted"]
+
+MAX_VALUES = 100  # of one call that are searched; a call with more of them is judged as if the rest were untrusted
+_MAX_NAME = 64
+_Leaf: TypeAlias = "str | int | float | Decimal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Says which values of a call have to be trusted. Made by `untrusted` and `only_from_user`."""
+
+    rule: Literal["untrusted", "only_from_user"]
+    """The rule."""
+    names: tuple[str, ...] = ()
+    """The arguments that it is about; all of them if there are none."""
+    verdict: Literal["ask", "deny"] = "ask"
+    """What becomes of a call that the rule is against."""
+
+    def asks(self) -> Policy:
+        """Returns the policy that lets a person decide, as for a tool with ``needs_approval=True``; the default."""
+        return replace(self, verdict="ask")
+
+    def denies(self) -> Policy:
+        """Returns the policy that denies the call: it does not run, and the model reads why."""
+        return replace(self, verdict="deny")
+
+    def is_against(self, finding: Finding) -> bool:
+        """Returns whether a value is one that the rule does not let through."""
+        if self.names and finding.argument not in self.names:
+            return False
+        if finding.is_trusted:
+            return False
+        if self.rule == "only_from_user":
+            return True
+        return (bool(finding.origins) and not finding.is_short) or not finding.is_complete
+
+    def __call__(self, findings: Iterable[Finding]) -> bool | None:
+        """Returns the verdict on a call: True, it runs; None, somebody is asked; False, it does not run."""
+        if not any(map(self.is_against, findings)):
+            return True
+        return None if self.verdict == "ask" else False
+
+
+def untrusted(*names: str) -> Policy:
+    """Returns the policy against values that occur only in untrusted text: in results, in what the model said, in text
+    that is marked `Untrusted`. A value that occurs nowhere passes.
+
+    Args:
+        names: the arguments, by their names in the tool's schema; all of them by default.
+    """
+    return Policy(rule="untrusted", names=_names(names))
+
+
+def only_from_user(*names: str) -> Policy:
+    """Returns the policy against values that do not occur in trusted text: the user's messages, system prompts, and
+    results of tools with ``trusted=True``.
+
+    Args:
+        names: the arguments, by their names in the tool's schema; all of them by default.
+    """
+    return Policy(rule="only_from_user", names=_names(names))
+
+
+def _names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a policy takes names of arguments, not {type(name).__name__}")
+    return names
+
+
+# -- what is found -----------------------------------------------------------------------------------------------------
+
+
+def findings(
+    index: Index | None,
+    given: Mapping[str, Any],
+    taken: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    names: Iterable[str],
+    tools: Iterable[str],
+) -> tuple[Finding, ...]:
+    """Returns what is known of the origins of a call's values.
+
+    Args:
+        index: the texts of the run; None if they are not known.
+        given: the arguments as the model gave them. An argument that is missing here is the tool's default.
+        taken: the arguments as the tool takes them.
+        schema: the JSON Schema of the arguments.
+        names: the arguments to look at.
+        tools: the names that may be shown.
+    """
+    found: list[Finding] = []
+    known = frozenset(tools)
+    for name in names:
+        if name not in given:
+            continue
+        schemas = _below([schema], name, schema)
+        value = _plain(taken[name]) if name in taken else given[name]
+        for path, forms in _leaves(value, [given[name]], schemas, schema, name):
+            if len(found) >= MAX_VALUES:
+                found.append(Finding(argument=name, path=name, is_complete=False))
+                return tuple(found)
+            values = [value for form in forms if (value := _value(form)) is not None]
+            if values:
+                found.append(_finding(index, values, name, _shown(path), known))
+    return tuple(found)
+
+
+def _finding(index: Index | None, values: list[Value], argument: str, path: str, tools: frozenset[str]) -> Finding:
+    if index is None:
+        return Finding(argument=argument, path=path, is_complete=False)
+    is_short = all(value.is_short for value in values)
+    trusted = next((origins for value in values if (origins := index.trusts(value))), ())
+    origins = trusted or tuple(dict.fromkeys(origin for value in values for origin in index.others(value)))
+    unseen = () if origins else tuple(index.unseen)
+    return Finding(
+        argument=argument,
+        path=path,
+        origins=tuple(dict.fromkeys(_words(origin, tools) for origin in origins)),
+        is_trusted=bool(trusted),
+        is_short=is_short,
+        is_complete=not index.is_partial,
+        unseen=tuple(dict.fromkeys(_words(origin, tools) for origin in unseen))[:4],
+    )
+
+
+_WORDS = {
+    "user": "the user's message",
+    "system": "the system prompt",
+    "model": "the model's own text",
+    "marked": "text marked as untrusted",
+    "other": "a message that could not be read",
+}
+
+
+def _words(origin: Origin, tools: frozenset[str]) -> str:
+    if origin.kind != "result":
+        return _WORDS[origin.kind]
+    if origin.tool not in tools:  # the name may be anybody's words
+        return "the result of a tool"
+    return f"the result of `{cut(one_line(origin.tool), _MAX_NAME)}`"
+
+
+def _shown(path: str) -> str:
+    return cut(one_line(path), 2 * _MAX_NAME)
+
+
+def _value(leaf: _Leaf) -> Value | None:
+    return Value.of_text(leaf) if isinstance(leaf, str) else Value.of_number(leaf)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a validated value as JSON; what cannot be is its text."""
+    return to_jsonable_python(value, fallback=str, serialize_unknown=True, inf_nan_mode="strings")
+
+
+# -- the values that are looked at -------------------------------------------------------------------------------------
+
+
+def _leaves(
+    value: Any, given: Sequence[Any], schemas: Sequence[Mapping[str, Any]], root: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, list[_Leaf]]]:
+    """Returns the texts and numbers of a value, but for those that the schema lists, each with its path; also as the
+    model gave it, if that is another form.
+
+    A key that the schema does not have is the model's word, too, and no part of the path. A key that the model has not
+    given is the tool's default. Which item of a list the model gave as which is not known: a tool may sort them.
+    """
+    if isinstance(value, (Mapping, list, tuple)):
+        given = [_parsed(one) if isinstance(one, str) else one for one in given]
+    if isinstance(value, Mapping):
+        objects = [one for one in given if isinstance(one, Mapping)]
+        for number, (key, below) in enumerate(value.items()):
+            before = [one[key] for one in objects if key in one]
+            if objects and len(objects) == len(given) and not before:
+                continue
+            declared = _below(schemas, key, root)
+            at = f"{path}.{key}" if declared else f"{path}.*{number}"
+            if not declared:
+                yield f"{at} (its name)", [str(key)]
+            yield from _leaves(below, before, declared or _below(schemas, None, root), root, at)
+    elif isinstance(value, (list, tuple)):
+        before = [item for one in given if isinstance(one, (list, tuple)) for item in one]
+        for number, one in enumerate(value):
+            yield from _leaves(one, before, _below(schemas, number, root), root, f"{path}[{number}]")
+    elif _is_leaf(value) and not any(value in _listed(schema) for schema in _branches(schemas, root)):
+        other = given[0] if len(given) == 1 and _is_leaf(given[0]) and given[0] != value else value
+        yield path, [value] if other is value else [value, other]
+
+
+def _parsed(text: str) -> Any:
+    """Returns the value of a text that was read as JSON where the tool wants an array or object."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return text
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, (str, int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _listed(schema: Mapping[str, Any]) -> Sequence[Any]:
+    listed = schema.get("enum")
+    return [*(listed if isinstance(listed, list) else ()), *([schema["const"]] if "const" in schema else ())]
+
+
+def _branches(schemas: Iterable[Mapping[str, Any]], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns schemas with all that they refer to, or choose from."""
+    left, found, seen = [*schemas], [], set()
+    while left:
+        schema = left.pop()
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        found.append(schema)
+        if isinstance(reference := schema.get("$ref"), str):
+            left.append(_referred(reference, root))
+        for word in ("anyOf", "oneOf", "allOf"):
+            left.extend(branch for branch in schema.get(word) or () if isinstance(branch, Mapping))
+    return found
+
+
+def _referred(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    at: Any = root
+    for step in reference.removeprefix("#").strip("/").split("/"):
+        at = at.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(at, Mapping) and step else at
+    return at if isinstance(at, Mapping) else {}
+
+
+def _below(
+    schemas: Iterable[Mapping[str, Any]], key: str | int | None, root: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """Returns the schemas of a property or an item; None: of properties that are not declared."""
+    found: list[Mapping[str, Any]] = []
+    for schema in _branches(schemas, root):
+        if isinstance(key, int):
+            listed = schema.get("prefixItems")
+            one = listed[key] if isinstance(listed, list) and key < len(listed) else schema.get("items")
+        elif key is None:
+            one = schema.get("additionalProperties")
+        else:
+            properties = schema.get("properties")
+            one = properties.get(key) if isinstance(properties, Mapping) else None
+        if isinstance(one, Mapping):
+            found.append(one)
+    return found
