@@ -107,7 +107,10 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
     if row is None:
         return None
     name, fields = row
-    return name, {field: getattr(event, field) for field in fields}
+    data = {field: getattr(event, field) for field in fields}
+    if isinstance(event, ApprovalRequested) and event.findings:
+        data["findings"] = [str(finding) for finding in event.findings]
+    return name, data
 
 
 def _end_data(end: RunEnd) -> dict[str, Any]:

@@ -551,6 +551,8 @@ class AttributeWriter:
         found = {**self._of_call(step, start), names.cause_seq: asked.causes, names.seq_first: asked.seq}
         self._put(found, names.waiting_tool, asked.tool_name or None)
         self._put(found, names.waiting_call, start.call_id)
+        if asked.findings:
+            found[names.approval_findings] = self._cut("; ".join(map(str, asked.findings)), self.max_chars)
         return found
 
     def wait(self, step: StepStart, start: ToolCallStart, reason: str) -> Attributes:

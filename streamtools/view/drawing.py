@@ -47,6 +47,7 @@ from .picture import (
     BY_CODE,
     MAX_CHARS,
     MAX_EVENTS,
+    ORIGIN,
     Arrow,
     CallLane,
     Lane,
@@ -386,6 +387,7 @@ class Drawing:
     def _approval(self, event: ApprovalRequested) -> Lane:
         call = self._call(event)
         call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
+        call.facts += [(ORIGIN, str(finding)) for finding in event.findings]
         self._asked[call.id] = wait = Span(reason=APPROVAL, start=self._now)
         call.waits.append(wait)
         return call

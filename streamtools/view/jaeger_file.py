@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from ..fields import Range, fits
 from ..parts import WAITS
 from ..telemetry.names import SEMCONV
-from .picture import BY_CODE, Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
+from .picture import BY_CODE, ORIGIN, Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
 
 __all__ = ["draw_jaeger", "is_jaeger"]
 
@@ -206,6 +206,8 @@ class _SpanDrawing:
         reason = _WORDS.get(span.text(NAMES.wait_reason) or "approval", WAITS["limit"].words)
         call.waits.append(Span(reason=reason, start=self._at(span.start), end=self._at(span.end)))
         call.waits.sort(key=lambda wait: wait.start)
+        if found := span.text(NAMES.approval_findings):
+            call.facts += [(ORIGIN, words) for words in found.split("; ")]
         self.picture.touch(call)
 
     def _early(self, span: _Span, step: StepLane) -> None:

@@ -19,7 +19,7 @@ from ..record import RecordedError
 from ..text import cut, type_name
 
 __all__ = [
-    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane",
+    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "ORIGIN", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane",
     "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
 ]  # fmt: skip
 
@@ -396,6 +396,10 @@ BY_CODE = ("caller", "code that the model wrote")
 def early_fact(fate: str, won_s: float) -> tuple[str, str]:
     """Returns the fact of a call that was started early under a tap, as label and text."""
     return "early run", f"claimed, {won_s:.2f} s won" if fate == "claimed" else "nobody has asked for it"
+
+
+ORIGIN = "origin"
+"""The label of a fact about where an argument's value comes from."""
 
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:
