@@ -360,6 +360,18 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_a_worker_sees_what_programs_need_and_what_it_is_given_and_no_keys",
         ),
     ),
+    "T36": (
+        "arguments that a page or another result has put into the model's call",
+        (
+            "tests/provenance/test_policies.py::test_attacks_are_found_out_and_runs_as_users_mean_them_mostly_go_on",
+            "tests/provenance/test_policies.py"
+            "::test_a_call_is_asked_about_or_denied_by_the_texts_that_its_arguments_come_from",
+            "tests/provenance/test_policies.py::test_where_the_history_is_not_known_a_policy_is_refused",
+            "tests/provenance/test_policies.py"
+            "::test_a_large_page_is_indexed_while_others_go_on_and_beyond_the_limit_everything_is_asked_about",
+            "benchmarks/bench_provenance.py",
+        ),
+    ),
 }
 """By threat: its row in SECURITY.md, and what holds it."""
 

@@ -36,6 +36,7 @@ PAGES = [
             "tools.md",
             "dispatch.md",
             "approval.md",
+            "provenance.md",
             "once.md",
             "history.md",
             "modes.md",

@@ -19,8 +19,8 @@ from ..record import RecordedError
 from ..text import cut, type_name
 
 __all__ = [
-    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "ORIGIN", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane",
-    "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
+    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "ORIGIN", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span",
+    "StepLane", "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
 ]  # fmt: skip
 
 
