@@ -1,4 +1,7 @@
-"""Stops an attack: a page that the model reads has it pay somebody else, and a person reads where that came from."""
+"""Stops an attack: a page that the model reads has it pay somebody else, and a person reads where that came from.
+
+The model is a script that does what the page says.
+"""
 
 from __future__ import annotations
 

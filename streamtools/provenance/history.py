@@ -7,7 +7,7 @@ a text that is marked `Untrusted` is nobody's word; a message that cannot be rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..content import Block, Media, Opaque, Text, ToolResult
 from ..parts import Part
@@ -46,7 +46,8 @@ class Untrusted(str):
     def _refuse(self, *_: object) -> Any:
         raise TypeError("Untrusted: a joined text has no mark; give the marked text a block of its own in the message")
 
-    __add__ = __radd__ = __mod__ = __rmod__ = __format__ = _refuse
+    if not TYPE_CHECKING:  # to type checkers it is a str
+        __add__ = __radd__ = __mod__ = __rmod__ = __format__ = _refuse
 
 
 def add_request(index: Index, request: Mapping[str, Any], wire: Wire | str, trusts: Trusts) -> None:

@@ -105,7 +105,9 @@ _AFTER = re.compile(r"[^\W\d_]{0,3}(?![^\W_])")
 _PLAIN = re.compile(r"(?:0|[1-9]\d*)(?:\.\d*[1-9])?")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,'’ ])\d{3})(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
 
-_MONTHS = dict(zip("jan feb mar apr may jun jul aug sep oct nov dec".split(), range(1, 13), strict=True))  # noqa: SIM905
+_MONTHS: dict[str, int] = dict(
+    zip(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], range(1, 13), strict=True)
+)
 _MONTH = r"(?P<{}>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
     r"(?<![\w.])(?:(?P<y1>\d{4})[./-](?P<m1>\d{1,2})[./-](?P<d1>\d{1,2})(?!\d)"

@@ -359,7 +359,8 @@ async def test_a_large_page_is_indexed_while_others_go_on_and_beyond_the_limit_e
         """Read a large page."""
         return text
 
-    turns = 0
+    turns, before = 0, 0
+    at_page: list[str] = []
 
     async def other() -> None:
         nonlocal turns
@@ -369,7 +370,6 @@ async def test_a_large_page_is_indexed_while_others_go_on_and_beyond_the_limit_e
 
     async with anyio.create_task_group() as group:
         group.start_soon(other)
-        at_page, before = [], 0
         async with loop(
             [big, payer(untrusted("amount"))], TASK, ("pay", {"to": "ann", "amount": 83993.5}), reads="big"
         ) as run:
@@ -427,7 +427,9 @@ async def test_a_person_reads_the_origins_on_the_page_in_the_terminal_in_spans_a
     assert next(call.facts for call in draw(events).calls if call.name == "pay") == [("origin", words)]
     (asked,) = [event for event in events if isinstance(event, ApprovalRequested)]
     assert (encode_event(asked) or ("", {}))[1]["findings"] == [words]
-    assert read_event(json.loads(json.dumps(written_event(asked)))).findings == asked.findings
+    again = read_event(json.loads(json.dumps(written_event(asked))))
+    assert isinstance(again, ApprovalRequested)
+    assert again.findings == asked.findings
 
 
 @pytest.mark.anyio
