@@ -43,7 +43,7 @@ async def test_a_tools_exception_is_logged_with_its_type_and_frames_and_without_
     await run_alone(look_up, {"card": SECRET}, call_id="c1")
     (text,) = logged(caplog)
     first, *frames = text.splitlines()
-    assert first == "look_up: failed: builtins.KeyError (call c1)"
+    assert first == "look_up: failed: KeyError (call c1)"
     assert "raise KeyError(card)" in frames[-1]
     assert "test_developer_log.py" in text
     assert SECRET not in caplog.text
@@ -69,4 +69,4 @@ async def test_a_hook_that_raises_is_logged_as_its_tool_is(caplog: pytest.LogCap
         async for _ in events:
             pass
     (text,) = logged(caplog)
-    assert text.startswith("gated: failed: builtins.KeyError (call c1)\n")
+    assert text.startswith("gated: failed: KeyError (call c1)\n")

@@ -191,7 +191,7 @@ async def test_without_a_logger_of_yours_only_a_tools_exception_is_logged_and_no
     for record in caplog.records:
         if record.name.startswith("streamtools"):
             first, _, frames = record.getMessage().partition("\n")
-            assert first.startswith("fail: failed: builtins.ValueError (call ")
+            assert first.startswith("fail: failed: ValueError (call ")
             assert shown(first)
             assert frames.startswith('  File "')
     assert capfd.readouterr() == ("", "")
