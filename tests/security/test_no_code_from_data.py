@@ -57,6 +57,7 @@ DANGEROUS: dict[str, frozenset[str]] = {
 
 ALLOWED: dict[tuple[str, str], str] = {
     ("evaluates annotations", "tools/callables.py"): "hints of a function that the program registers, once, then",
+    ("evaluates annotations", "fields.py"): "those of the package's own classes, once, for the checks of their fields",
     ("imports by name", "on_demand.py"): "the package's own modules, by constants",
     ("imports by name", "wires/__init__.py"): "the packages of the library's own wires, by constants",
     ("imports by name", "cli/schema.py"): "module:function of the command line",
