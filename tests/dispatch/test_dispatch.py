@@ -477,4 +477,4 @@ async def test_an_observer_that_fails_around_a_tool_is_dropped_and_changes_nothi
         is_dropped = fails != "raising it again"
         warned = [warning.detail for warning in turn.warnings if warning.code == "observer_failed"]
         assert warned == ["Around raised OSError"] * is_dropped, fails
-        assert around.seen == ([] if is_dropped else ["a", "b"]), fails
+        assert sorted(around.seen) == ([] if is_dropped else ["a", "b"]), fails  # trio picks who ends first
