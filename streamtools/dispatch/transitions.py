@@ -19,7 +19,7 @@ import logging
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -65,9 +65,6 @@ from .pool import CallPool, Job
 from .results import encode_error, error_content
 from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
 from .timers import Timer
-
-if TYPE_CHECKING:  # loaded for the programs that have a policy
-    from .origins import Origins
 
 __all__ = ["At", "Calls", "Transitions", "log_uncounted"]
 
@@ -421,6 +418,7 @@ class Calls:
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.policy == "manual"
         self._origins = self._options.origins
+        self._indexing: dict[Call, Callable[[Call], None]] = {}  # those that wait for texts to be indexed, in order
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._given: anyio.Event | None = None
 
@@ -558,23 +556,51 @@ class Calls:
 
     def _consider(self, call: Call) -> None:
         """Decides when a valid call starts, if at all."""
-        if call.state != "ended" or call.tool is None:
-            return  # something ended it while the texts of its run were indexed
-        if self._transitions.stopped or (self._transitions.end is not None and not self._may_start()):
-            # Nothing may start any more. While the stream goes on, a stopped call of a resumed turn is held: the turn's
-            # end decides whether it stays suspended, and until then an observation could only be `skipped`.
-            self._transitions.move(
-                call, "hold" if self._options.resumed and self._transitions.end is None else "bad_end"
-            )
-        elif self._by_hand:
+        if self._is_too_late(call):
+            return
+        if self._by_hand:
             self._transitions.move(call, "hold")
-        elif self._origins is not None and self._origins.is_behind(call):
-            self._transitions.work(call, partial(self._catch_up, self._origins, self._consider, call))
-        elif self._accept(call):
-            if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
-                self._go(call)
-            else:  # a gated call takes its place once it is approved
-                self._transitions.move(call, "hold" if call.gated else "hold_place")
+        else:
+            self._when_indexed(call, self._start_or_hold)
+
+    def _is_too_late(self, call: Call) -> bool:
+        """Returns whether a call may not start any more, and ends or holds it then."""
+        if call.state != "ended" or call.tool is None:
+            return True  # something ended it while the texts of its run were indexed
+        if self._transitions.stopped is None and (self._transitions.end is None or self._may_start()):
+            return False
+        # While the stream goes on, a stopped call of a resumed turn is held: the turn's end decides whether it stays
+        # suspended, and until then an observation could only be `skipped`.
+        self._transitions.move(call, "hold" if self._options.resumed and self._transitions.end is None else "bad_end")
+        return True
+
+    def _start_or_hold(self, call: Call) -> None:
+        if self._is_too_late(call) or not self._accept(call):
+            return
+        assert call.tool is not None, "else it is too late"
+        if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
+            self._go(call)
+        else:  # a gated call takes its place once it is approved
+            self._transitions.move(call, "hold" if call.gated else "hold_place")
+
+    def _when_indexed(self, call: Call, then: Callable[[Call], None]) -> None:
+        """Calls `then` with a call as soon as the texts of its run are indexed, if its tool has a policy; while one
+        waits for that, those behind it do, so that they keep their order."""
+        if not self._indexing and (self._origins is None or not self._origins.is_behind(call)):
+            then(call)
+            return
+        self._indexing[call] = then
+        if len(self._indexing) == 1:
+            self._transitions.work(call, self._index)
+
+    async def _index(self) -> None:
+        assert self._origins is not None, "else no call waits for texts"
+        while self._indexing:
+            call, then = next(iter(self._indexing.items()))
+            if self._origins.is_behind(call):
+                await self._origins.catch_up()
+            then(call)
+            del self._indexing[call]
 
     def _stream_ended(self, event: StreamEnd) -> None:
         self._transitions.end = event
@@ -623,10 +649,6 @@ class Calls:
             return None
         self._host.emit(StreamWarning("quoted_call", call.label))
         return quotes
-
-    async def _catch_up(self, origins: Origins, then: Callable[[Call], None], call: Call) -> None:
-        await origins.catch_up()
-        then(call)
 
     def _find_key(self, call: Call, tool: str) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
@@ -730,12 +752,9 @@ class Calls:
         call = self._known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
-        if call.state != "held":
+        if call.state != "held" or call in self._indexing:
             return False
-        if self._origins is not None and self._origins.is_behind(call):
-            self._transitions.work(call, partial(self._catch_up, self._origins, self._run_held, call))
-        else:
-            self._run_held(call)
+        self._when_indexed(call, self._run_held)
         self._tell()
         return True
 

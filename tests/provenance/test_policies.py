@@ -387,6 +387,50 @@ async def test_a_large_page_is_indexed_while_others_go_on_and_beyond_the_limit_e
     assert found == ("denied", ("`to` occurs in the user's message", "the origin of `amount` is not known"))
 
 
+@pytest.mark.anyio
+async def test_calls_that_wait_for_an_index_keep_their_order_and_nothing_runs_unjudged() -> None:
+    request = {"messages": [{"role": "user", "content": "Do it for bobby. " * 2_000}]}
+    for effect in ("idempotent", "once"):
+        for start in ("auto", "early", "turn_end", "manual"):
+            for order in ("aa", "ab", "ba", "aab", "aba", "baab"):
+                ran: list[int] = []
+
+                def judged(findings: Any) -> bool:
+                    return findings[0].is_trusted and not findings[0].is_short  # type: ignore[no-any-return]
+
+                @tool(effect=effect, policy=judged, conflict_key=lambda arguments: "bob")
+                async def a(to: str, n: int) -> str:
+                    """A."""
+                    await checkpoint()
+                    ran.append(n)
+                    return "done"
+
+                @tool(effect=effect, conflict_key=lambda arguments: "bob")
+                async def b(to: str, n: int) -> str:
+                    """B."""
+                    await checkpoint()
+                    ran.append(n)
+                    return "done"
+
+                made = [(f"call_{n}", name, json.dumps({"to": "bobby", "n": n})) for n, name in enumerate(order)]
+                async with pipeline(stream(chat(calls=made)), tools=[a, b], request=request, start=start) as events:
+                    async for _ in events:
+                        pass
+                    if start == "manual":
+                        turns = [anyio.Event() for _ in (*order, None)]
+                        turns[0].set()
+
+                        async def run_in_turn(n: int, events: Any = events, turns: Any = turns) -> None:
+                            await turns[n].wait()
+                            turns[n + 1].set()
+                            await events.run_call(f"call_{n}")
+
+                        async with anyio.create_task_group() as group:
+                            for n in range(len(order)):
+                                group.start_soon(run_in_turn, n)
+                assert ran == list(range(len(order))), (effect, start, order)
+
+
 def test_where_the_history_is_not_known_a_policy_is_refused() -> None:
     pay = payer(only_from_user("to"))
     for policy, tools in ((None, [pay]), (untrusted("to"), [payer(None)])):
