@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
@@ -48,8 +48,12 @@ class Quotes(Protocol):
         """Keeps the result of a call of this step."""
         ...
 
-    def has(self, call: ToolCall, step: int) -> bool:
-        """Returns whether a call of this step stands in a result that the model has read."""
+    def texts(self, step: int) -> Sequence[str]:
+        """Returns the results that the model has read before this step."""
+        ...
+
+    def search(self, call: ToolCall, texts: Sequence[str]) -> Iterator[bool]:
+        """Looks for a call in these texts, and yields for each part of them whether it stands there."""
         ...
 
 

@@ -258,6 +258,7 @@ class Call:
     ready: tuple[Tool, Bound] = field(init=False)  # both, once it was validated: only such a call is judged or run
     gated: bool = False  # it needs an approval
     findings: tuple[Finding, ...] = ()  # where its arguments come from, if it has a policy
+    is_quoted: bool = False  # the model has copied it out of a result
     asked: bool = False  # somebody was asked for that approval
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one

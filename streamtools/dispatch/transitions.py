@@ -418,7 +418,8 @@ class Calls:
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.policy == "manual"
         self._origins = self._options.origins
-        self._indexing: dict[Call, Callable[[Call], None]] = {}  # those that wait for texts to be indexed, in order
+        self._quotes = None if self._options.resumed else self._options.quotes
+        self._reading: dict[Call, Callable[[Call], None]] = {}  # those that wait until texts are read, in order
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._given: anyio.Event | None = None
 
@@ -561,12 +562,12 @@ class Calls:
         if self._by_hand:
             self._transitions.move(call, "hold")
         else:
-            self._when_indexed(call, self._start_or_hold)
+            self._when_read(call, self._start_or_hold)
 
     def _is_too_late(self, call: Call) -> bool:
         """Returns whether a call may not start any more, and ends or holds it then."""
         if call.state != "ended" or call.tool is None:
-            return True  # something ended it while the texts of its run were indexed
+            return True  # something ended it while the texts of its run were read
         if self._transitions.stopped is None and (self._transitions.end is None or self._may_start()):
             return False
         # While the stream goes on, a stopped call of a resumed turn is held: the turn's end decides whether it stays
@@ -583,24 +584,37 @@ class Calls:
         else:  # a gated call takes its place once it is approved
             self._transitions.move(call, "hold" if call.gated else "hold_place")
 
-    def _when_indexed(self, call: Call, then: Callable[[Call], None]) -> None:
-        """Calls `then` with a call as soon as the texts of its run are indexed, if its tool has a policy; while one
-        waits for that, those behind it do, so that they keep their order."""
-        if not self._indexing and (self._origins is None or not self._origins.is_behind(call)):
+    def _when_read(self, call: Call, then: Callable[[Call], None]) -> None:
+        """Calls `then` with a call as soon as the texts of its run were read for it, if that is needed; while one waits
+        for that, those behind it do, so that they keep their order."""
+        if not self._reading and not self._has_to_read(call):
             then(call)
             return
-        self._indexing[call] = then
-        if len(self._indexing) == 1:
-            self._transitions.work(call, self._index)
+        self._reading[call] = then
+        if len(self._reading) == 1:
+            self._transitions.work(call, self._read)
 
-    async def _index(self) -> None:
-        assert self._origins is not None, "else no call waits for texts"
-        while self._indexing:
-            call, then = next(iter(self._indexing.items()))
-            if self._origins.is_behind(call):
+    def _has_to_read(self, call: Call) -> bool:
+        if self._origins is not None and self._origins.is_behind(call):
+            return True
+        return self._quotes is not None and bool(self._quotes.texts(self._host.number))
+
+    async def _read(self) -> None:
+        while self._reading:
+            call, then = next(iter(self._reading.items()))
+            if self._origins is not None and self._origins.is_behind(call):
                 await self._origins.catch_up()
+            if self._quotes is not None:
+                call.is_quoted = await self._looked_up(self._quotes, call)
             then(call)
-            del self._indexing[call]
+            del self._reading[call]
+
+    async def _looked_up(self, quotes: Quotes, call: Call) -> bool:
+        for is_found in quotes.search(call.call, quotes.texts(self._host.number)):
+            if is_found:
+                return True
+            await checkpoint()
+        return False
 
     def _stream_ended(self, event: StreamEnd) -> None:
         self._transitions.end = event
@@ -626,12 +640,13 @@ class Calls:
         too often, or the tool's own functions fail."""
         tool, _ = call.ready
         refused = endings.wrong_caller(tool, call.call) or self._repeated(call)
-        quoted_by = None if refused is not None or self._options.resumed else self._quoted_by(call)
-        if quoted_by is not None and not quoted_by.asks:
-            refused = Ending("quoted_call", CallQuoted(tool.name))
+        quotes = self._quotes if refused is None and call.is_quoted else None
+        if quotes is not None:
+            self._host.emit(StreamWarning("quoted_call", call.label))
+            refused = None if quotes.asks else Ending("quoted_call", CallQuoted(tool.name))
         if refused is None:
             try:
-                gate = True if self._options.resumed or quoted_by is not None else tool.needs_approval
+                gate = True if self._options.resumed or quotes is not None else tool.needs_approval
                 call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
                 refused = None if self._origins is None else self._origins.judge(call)
             except ToolFailed as error:
@@ -641,14 +656,6 @@ class Calls:
         if refused is not None:
             self._refuse(call, refused)
         return refused is None
-
-    def _quoted_by(self, call: Call) -> Quotes | None:
-        """Returns what knows that the model has only quoted the call, and warns of it; None if nothing does."""
-        quotes = self._options.quotes
-        if quotes is None or not quotes.has(call.call, self._host.number):
-            return None
-        self._host.emit(StreamWarning("quoted_call", call.label))
-        return quotes
 
     def _find_key(self, call: Call, tool: str) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
@@ -752,9 +759,9 @@ class Calls:
         call = self._known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._transitions.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
-        if call.state != "held" or call in self._indexing:
+        if call.state != "held" or call in self._reading:
             return False
-        self._when_indexed(call, self._run_held)
+        self._when_read(call, self._run_held)
         self._tell()
         return True
 

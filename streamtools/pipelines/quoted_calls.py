@@ -37,7 +37,8 @@ from .trajectory import KeptResults
 
 __all__ = ["QuotedCalls"]
 
-_MOST_READ = 1 << 20  # characters that are parsed for one call; in more than that it counts as found
+_MOST_READ = 512 << 10  # characters that are parsed for one call; in more than that it counts as found
+_MOST_AT_ONCE = 8 << 10  # of them that are read before others have their turn
 _MOST_NAMES, _MOST_PLACES = 64, 3  # names in one text, and places before each where a call may begin inside a line
 _BRACE = 64  # characters that a brace which begins no object counts for, beside those that were read behind it
 _BEFORE = 1000  # characters between such a place and the name
@@ -67,14 +68,18 @@ class QuotedCalls:
         """Keeps a result for the steps that follow."""
         self.results.add(step, seen.model_content)
 
-    def has(self, call: ToolCall, step: int) -> bool:
-        """Returns whether a call stands in a result that the model has read."""
+    def texts(self, step: int) -> Sequence[str]:
+        """Returns the results that the model has read before this step."""
+        return tuple(dict.fromkeys((*self.results.before(step), *self._given)))
+
+    def search(self, call: ToolCall, texts: Sequence[str]) -> Iterator[bool]:
+        """Looks for a call in these texts, and yields for each part of them whether it stands there."""
         search = _Search(call, self.tools, self.limits)
-        texts = dict.fromkeys((*self.results.before(step), *self._given))
         try:
-            return any(search.finds(text) for text in texts)
+            for text in texts:
+                yield from search.finds(text)
         except _TooMuchError:  # a text that is made so that nobody looks through it
-            return True
+            yield True
 
     @cached_property
     def _given(self) -> list[str]:
@@ -105,49 +110,58 @@ class _Search:
         words = _WORD.findall(" ".join(_strings(call.arguments))) or re.findall(r"\d+", call.arguments_text)
         self._words = sorted([call.name, max(words, key=len, default="")], key=len, reverse=True)
         self._reach = 2000 + 8 * len(call.arguments_text)
+        self._most_at_once = max(_MOST_AT_ONCE, 4 * self._reach)
         self._left = _MOST_READ
 
-    def finds(self, text: str) -> bool:
-        """Returns whether the call stands in a text, or in a string of JSON or HTML in it."""
+    def finds(self, text: str) -> Iterator[bool]:
+        """Yields for each part of a text whether the call stands there, or in a string of JSON or HTML in it."""
         is_hidden = "\\u00" in text and _ESCAPE.search(text) is not None
-        if not self._may_have(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) if is_hidden else text):
-            return False
-        for part in [text] if is_hidden else self._parts(text):
+        for part in self._windows(text) if is_hidden else self._parts(text):
+            yield False
+            if is_hidden and not self._may_have(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), part)):
+                continue
             for view in _views(part):
                 self._left -= len(view)
                 if self._left < 0:
                     raise _TooMuchError
-                if self._reads(view):
-                    return True
-        return False
+                yield from self._reads(view)
 
     def _may_have(self, text: str) -> bool:
         return all(word in text for word in self._words)
 
+    def _windows(self, text: str) -> Iterator[str]:
+        """Yields a text in parts that overlap, so that the call stands whole in one of them."""
+        for begin in range(0, max(1, len(text) - 2 * self._reach), self._most_at_once):
+            yield text[begin : begin + self._most_at_once + 2 * self._reach]
+
     def _parts(self, text: str) -> Iterator[str]:
         """Yields what stands around the longer word, if the other one does, too."""
+        if not self._may_have(text):
+            return
         rare, begin, end = self._words[0], 0, 0
         at = text.find(rare)
         while at >= 0:
-            if at - self._reach > end:
+            if at - self._reach > end or end - begin > self._most_at_once:
                 if end and self._may_have(part := text[begin:end]):
                     yield part
-                begin = at - self._reach
+                begin = max(0, at - self._reach)
             end = at + self._reach
             at = text.find(rare, at + len(rare))
         if self._may_have(part := text[begin:end]):
             yield part
 
-    def _reads(self, text: str) -> bool:
-        """Returns whether a reader of calls, whichever it is, reads this call in a text."""
+    def _reads(self, text: str) -> Iterator[bool]:
+        """Yields for each reader of calls, whichever it is, whether it reads this call in a text."""
         for dialect in DIALECTS.values():
             inside = (*dialect.at_line_start, *dialect.at_beginning)
             pieces = {text[at : at + self._reach] for at in self._places(text, inside)} if inside else set[str]()
             if dialect.markers.search(text, 0):
                 pieces.add(text)
-            if any(self._reads_call(dialect.name, piece) for piece in pieces):
-                return True
-        return any(self._is_object(value) for value in _objects(text, self._reach))
+            yield False
+            for piece in pieces:
+                yield self._reads_call(dialect.name, piece)
+        for value in _objects(text, self._reach):
+            yield self._is_object(value)
 
     def _places(self, text: str, markers: Sequence[str]) -> Iterator[int]:
         """Yields the places before the name at which one of these markers stands, be it in the middle of a line."""
