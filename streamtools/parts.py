@@ -74,6 +74,8 @@ class FinishFacts:
     """The model continues the turn once it is sent back, as after Anthropic's server tools."""
     is_over: bool = True
     """False if the model still works, and the answer has to be asked for again."""
+    is_whole: bool = True
+    """False if the answer broke off in its middle."""
 
 
 FINISHES: Mapping[Finish, FinishFacts] = {
@@ -86,7 +88,7 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "steered": FinishFacts(goes_on=True),
     "pending": FinishFacts(is_over=False),
     "other": FinishFacts(),
-    "error": FinishFacts(),
+    "error": FinishFacts(is_whole=False),
 }
 """Every finish, with its consequences."""
 

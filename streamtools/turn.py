@@ -31,7 +31,7 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .parts import FINISHES, Finish, Part, ResumePoint, ToolCall, Usage, changed
+from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed
 from .text import ALWAYS, known_names, shown_by
 from .wires import Wire, find, is_known, names
 
@@ -112,6 +112,15 @@ class Turn:
         is no tool of that name. They have no result in `messages`, since any would be made up."""
         unknown = {one.call_id for one in self.observations if one.outcome == "unknown_tool"}
         return tuple(call for call in self.calls if call.awaits is not None and call.call_id in unknown)
+
+    @property
+    def is_draft(self) -> bool:
+        """True if the answer broke off, and no call of it has begun or was decided about: asking again loses nothing.
+        `AgentLoop.messages` has no drafts, since many providers refuse them or answer them with the rest alone."""
+        facts = None if self.finish is None else FINISHES[self.finish]
+        broke_off = self.error is not None or (not self.complete if facts is None else not facts.is_whole)
+        ends = (OUTCOMES[one.outcome] for one in self.observations)
+        return broke_off and all(end.may_run_later and not end.frees_claim for end in ends)
 
     def messages(self, wire: Wire | str | None = None, *, results: Mapping[str, Any] | None = None) -> list[Any]:
         """Returns the messages to append for the next request: the assistant's turn, and one result for every call.

@@ -29,15 +29,17 @@ def lint(
 ) -> list[Violation]:
     """Returns all reasons for which a provider would refuse these messages, in the messages' order.
 
-    `repair` removes them.
+    `repair` removes them, but for ``last_not_user``: only you can say more.
 
     Args:
         messages: native messages of `wire`, as they would be sent.
         wire: the wire, or its name.
-        model: the model's name, where an endpoint has models that demand more than others (Bedrock).
+        model: the model's name, for what only some models of an endpoint demand.
         tools: the request's tools, to be checked too: some providers want tools declared whenever the history uses
             any.
-        last: also report calls without a result at the very end. Without it they count as still running.
+        last: the messages are to be sent as they stand: also report calls without a result at the very end, which
+            count as still running otherwise, and, if *model* is given, an answer at the end that it does not go on
+            with.
 
     Raises:
         ExportError: there is no such wire.
@@ -45,9 +47,23 @@ def lint(
     read = Messages(messages, wire_named(wire, model))
     paired = pair(read.entries, read.wire.rules)
     found = list(_Lint(read, paired, last=last).violations())
+    if last and model is not None and read.wire.rules.answers_no_answer(model):
+        found += _last_word(paired, read)
     if tools is not None and not tools:
         found += _undeclared(paired, read)
     return sorted(found, key=_place)
+
+
+def _last_word(paired: Paired, read: Messages) -> Iterator[Violation]:
+    step = paired.steps[-1] if paired.steps else None
+    if not isinstance(step, Exchange) or step.calls or step.reply.origin is None or is_empty(step.reply):
+        return
+    place = step.reply.origin[0]
+    parts, native = step.reply.answer.parts, read.plain[place]
+    # A paused turn ends with what the provider's own tools did, and is sent back as it is.
+    if parts and parts[-1].kind == "text" and native.get("prefix") is not True:
+        message = "the model has the last word, and this one does not go on with it"
+        yield read.wire.rules.violation("last_not_user", f"{read.wire.rules.list_name}[{place}]", message)
 
 
 def _undeclared(paired: Paired, read: Messages) -> Iterator[Violation]:

@@ -67,6 +67,7 @@ def agent_loop(
     stop: Callable[[Turn], bool] | None = None,
     strict: bool | Literal["where_possible"] = False,
     trajectory: Trajectory | None = None,
+    drafts: bool = False,
     name: str | None = None,
     conversation_id: str | None = None,
     suspended: Suspended | None = None,
@@ -88,6 +89,8 @@ def agent_loop(
             again.
         strict: export the tools in their strict form.
         trajectory: the run that the steps belong to, with its observers; by default a new one.
+        drafts: keep answers that broke off in `AgentLoop.messages`, as for a person who has stopped the model and is to
+            see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
         name, conversation_id: of such a new run, for traces; see `Trajectory`.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
@@ -130,6 +133,7 @@ def agent_loop(
         max_steps=max_steps,
         stop=stop,
         trajectory=run,
+        drafts=drafts,
         options=options,
         resuming=None if suspended is None else (suspended, decisions),
     )
@@ -164,6 +168,7 @@ class AgentLoop:
         max_steps: int,
         stop: Callable[[Turn], bool] | None,
         trajectory: Trajectory,
+        drafts: bool,
         options: PipelineKeywords,
         resuming: tuple[Suspended, Iterable[Decision]] | None,
     ) -> None:
@@ -179,6 +184,7 @@ class AgentLoop:
         self._wire = wire
         self._max_steps = max_steps
         self._stop = stop
+        self._drafts = drafts
         self._options = options
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
@@ -218,7 +224,8 @@ class AgentLoop:
 
     @property
     def messages(self) -> list[Any]:
-        """The history up to here, in the wire's shape: the messages it began with, and each turn with its results.
+        """The history up to here, in the wire's shape: the messages it began with, and each turn with its results, but
+        no `drafts`, unless they were asked for: those are in `turns` alone.
 
         A fresh list, which can be sent at any moment after the block, and between two steps within it. In the middle of
         a step, its running calls have a result that says that they were interrupted.
@@ -229,7 +236,12 @@ class AgentLoop:
             seen = {observation.call_id: observation for observation in turns.pop(0).observations}
             waited = (seen.get(call.call_id, call) for call in self._resuming[0].placeholders())
             begun_with = self._conversation.with_results(begun_with, waited)
-        return [*begun_with, *(message for turn in turns for message in self._conversation.messages(turn))]
+        kept = (turn for turn in turns if self._drafts or not self._is_draft(turn))
+        return [*begun_with, *(message for turn in kept for message in self._conversation.messages(turn))]
+
+    def _is_draft(self, turn: Turn) -> bool:
+        goes_on = self._events is not None and turn.calls  # one of them may run, and has no observation yet
+        return turn.is_draft and not goes_on
 
     @property
     def suspended(self) -> Suspended | None:

@@ -7,6 +7,7 @@ its own, and in which words its provider refuses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -14,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from ..parts import ToolCall
 from ..schema.names import PLAIN_NAMES, NameRule
 
-__all__ = ["HistoryRules", "Violation", "ViolationCode", "joined"]
+__all__ = ["HistoryRules", "Violation", "ViolationCode", "claude_since_4_6", "joined"]
 
 ViolationCode: TypeAlias = Literal[
     "unanswered_call",  # a call without a result before the next answer of the model
@@ -31,6 +32,7 @@ ViolationCode: TypeAlias = Literal[
     "arguments_not_object",  # neither a JSON object nor the text of one
     "empty_message",  # a message or block that says nothing
     "first_not_user",  # the first message has to be the user's
+    "last_not_user",  # the model may not have the last word
     "role_order",  # a role that may not follow the one before
     "mixed_results",  # results and other content in one message that may hold one kind only
     "missing_signature",  # a call or thought without the signature that has to go back with it
@@ -72,6 +74,9 @@ class HistoryRules:
     """All results of a turn stand in the one message after it."""
     results_apart: bool = False
     """A message of results holds nothing else."""
+    answers_no_answer: Callable[[str], bool] = lambda model: False
+    """Returns whether the model of that name refuses a history that ends with words of its own, and does not go on with
+    them."""
     answer_before_user: bool = False
     """After results the model has to speak before the user may (Mistral)."""
     system_stands: Literal["anywhere", "not_behind_answer", "before_answer"] = "anywhere"
@@ -113,6 +118,16 @@ class HistoryRules:
         """Returns a violation of these rules, in the provider's words: those of `texts` unless others are given."""
         said = self.texts.get(code, "") if text is None else text
         return Violation(code=code, path=path, message=message, provider_text=said)
+
+
+_CLAUDE = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")  # `claude-sonnet-4-20250514` is 4.0
+
+
+def claude_since_4_6(model: str) -> bool:
+    """Returns whether a model is Claude 4.6 or later, on whatever endpoint: these take no unfinished answer.
+    https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal"""
+    found = _CLAUDE.search(model.lower())
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 6)
 
 
 def joined(messages: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:

@@ -15,9 +15,17 @@ from wire_cases.parts import NAME
 
 from streamtools import Observation, Turn, parse
 from streamtools.errors import ExportError, ToolFailed
+from streamtools.history import lint
 from streamtools.parts import Outcome
+from streamtools.wires import find
 
 END = [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
+
+
+SEARCH = [
+    {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
+    {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+]
 
 
 def start(block: dict[str, Any], *deltas: dict[str, Any], index: int = 0, stop: bool = True) -> list[dict[str, Any]]:
@@ -32,6 +40,42 @@ def message(*blocks: list[dict[str, Any]], stop_reason: str | None = "tool_use")
     events = [event | {"index": index} for index, block in enumerate(blocks) for event in block]
     end = [END[0] | {"delta": {"stop_reason": stop_reason}}, END[1]] if stop_reason else []
     return parse([{"type": "message_start", "message": {"id": "m", "model": "c"}}, *events, *end])
+
+
+def test_a_model_that_does_not_go_on_with_its_own_words_may_not_have_the_last_one() -> None:
+    ask, said = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello, I"}
+    contents = [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Hello, I"}]}]
+    converse = [{"role": one["role"], "content": [{"text": one["content"]}]} for one in (ask, said)]
+    histories = {CHAT: [ask, said], ANTHROPIC: [ask, said], "mistral.chat": [ask, said]}
+    histories |= {"gemini.generate_content": contents, "bedrock.converse_stream": converse}
+    refusing = {
+        CHAT: ("anthropic/claude-sonnet-4.6", "claude-opus-4-6"),
+        ANTHROPIC: ("claude-opus-4-6", "claude-sonnet-4-6-20260217", "claude-opus-5", "claude-fable-5"),
+        "bedrock.converse_stream": ("us.anthropic.claude-opus-4-6-v1", "eu.anthropic.claude-sonnet-5"),
+        "gemini.generate_content": ("gemini-3.6-flash", "models/gemini-3.5-flash-lite", "gemini-4.0-pro"),
+        "mistral.chat": ("mistral-large-latest",),
+    }
+    taking = {
+        CHAT: ("gpt-5", "anthropic/claude-3.7-sonnet"),
+        ANTHROPIC: ("claude-haiku-4-5", "claude-sonnet-4-20250514", "claude-3-5-sonnet-20241022", "another"),
+        "bedrock.converse_stream": ("anthropic.claude-sonnet-4-5-20250929-v1:0", "meta.llama3-1-8b"),
+        "gemini.generate_content": ("gemini-3.5-flash", "gemini-2.5-flash-lite", "gemini-pro-latest"),
+        "mistral.chat": (),
+    }
+    for wire, history in histories.items():
+        for model in (*refusing[wire], *taking[wire]):
+            codes = [one.code for one in lint(history, wire, model=model, last=True)]
+            assert codes == ["last_not_user"] * (model in refusing[wire]), (wire, model)
+            assert lint(history, wire, model=model) == [], "a conversation that rests may end with an answer"
+            assert lint(history[:1], wire, model=model, last=True) == []
+    for wire in (ANTHROPIC, CHAT):
+        [found] = lint(histories[wire], wire, model="claude-opus-5", last=True)
+        assert found.provider_text == find(wire).rules.texts["last_not_user"]
+        assert (found.path, "prefill" in found.provider_text) == ("messages[1]", True)
+    going_on = [ask, {**said, "prefix": True}]
+    assert lint(going_on, "mistral.chat", model="mistral-large-latest", last=True) == []
+    paused = [ask, {"role": "assistant", "content": [{"type": "text", "text": "I search."}, *SEARCH]}]
+    assert lint(paused, ANTHROPIC, model="claude-opus-5", last=True) == []
 
 
 def content(turn: Turn) -> list[dict[str, Any]]:

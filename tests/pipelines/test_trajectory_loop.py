@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
-from streams import chat, hanging, stream
+from streams import anthropic, chat, hanging, stream
 
 from streamtools import Observation, TextDelta, Trajectory, Turn, tool
-from streamtools.errors import ExportError, LocalProtocolError, TruncatedStream
+from streamtools.errors import ExportError, LocalProtocolError, StreamError, TruncatedStream
 from streamtools.events import StepStart, ToolStarted
 from streamtools.history import lint
 from streamtools.pipelines.agent_loop import agent_loop
@@ -26,6 +28,12 @@ ASKED = [{"role": "user", "content": "Twice 2, and twice of that?"}]
 async def double(n: int, note: str = "") -> int:
     """Twice n."""
     return 2 * n
+
+
+@tool(effect="once")
+async def send(text: str) -> str:
+    """Send a text."""
+    return "sent"
 
 
 class Model:
@@ -99,7 +107,30 @@ async def test_a_stream_that_breaks_is_raised_and_leaves_a_history_that_can_be_s
         assert [event async for event in run] == []
     assert (run.outcome, len(run.turns)) == ("error", 2)
     assert lint(run.messages, CHAT) == []
-    assert run.messages[-1]["content"] == "It is"
+    assert (run.messages[-1]["content"], run.turn.text) == ("4", "It is"), "the half answer is in the turns alone"
+
+
+async def test_a_run_that_is_cut_anywhere_leaves_a_history_that_the_newest_models_take() -> None:
+    calls = [("a", "double", '{"n": 2}'), ("b", "send", '{"text": "hi"}')]
+    bodies = {
+        CHAT: ("anthropic/claude-sonnet-4.6", chat(["I", " see."], calls), chat(["It", " is 4"], finish="stop")),
+        "anthropic.messages": ("claude-opus-5", anthropic(["I see."], calls), anthropic(["It is 4"], stop="end_turn")),
+    }
+    for wire, (model, first, second) in bodies.items():
+        for cut, start in itertools.product(range(len(first) + len(second)), ("auto", "early", "turn_end")):
+            where = (wire, start, cut)
+            for drafts in (False, True):
+                asked = Model(first[:cut], second[: max(0, cut - len(first))])
+                run = agent_loop(asked, ASKED, tools=[double, send], wire=wire, start=start, drafts=drafts)
+                with suppress(StreamError):
+                    await run
+                kept = str(run.messages)
+                begun = [one.call_id for turn in run.turns for one in turn.observations if one.attempts]
+                assert all(f"'{call_id}'" in kept for call_id in begun), (where, "what was done is not forgotten")
+                if drafts:
+                    assert all(turn.text in kept for turn in run.turns), (where, "drafts are there if they are wanted")
+                elif run.outcome != "answered":
+                    assert lint(run.messages, wire, model=model, last=True) == [], where
 
 
 async def test_an_error_of_the_request_comes_out_as_it_is() -> None:

@@ -20,7 +20,7 @@ from ..formats import (
     StructuredOutput,
     ToolFormat,
 )
-from ..history_rules import HistoryRules, Violation
+from ..history_rules import HistoryRules, Violation, claude_since_4_6
 from ..reading import KnownFields
 from ..usage import UsageMap, total
 
@@ -216,6 +216,7 @@ RULES = HistoryRules(
     system_text='messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, not '
     '"system" as an input message role.',
     first_user=True,
+    answers_no_answer=claude_since_4_6,
     results_in_one_message=True,
     names=NAMES,
     texts={
@@ -240,6 +241,9 @@ RULES = HistoryRules(
         "empty_message": "messages: text content blocks must be non-empty",
         # lobehub/lobehub#1601; some endpoints take it (anthropics/anthropic-sdk-typescript#622)
         "first_not_user": 'messages: first message must use the "user" role',
+        # QwenLM/qwen-code#8039; Haiku 4.5 takes it (router-for-me/CLIProxyAPI#5319)
+        "last_not_user": "This model does not support assistant message prefill. The conversation must end with a user "
+        "message.",
         # anthropics/claude-code#10627; of an empty one: anthropics/anthropic-sdk-csharp#126
         "missing_signature": "messages.1.content.0: Invalid `signature` in `thinking` block",
         # tailcallhq/forgecode#2107

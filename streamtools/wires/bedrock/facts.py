@@ -14,7 +14,7 @@ from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
-from ..history_rules import HistoryRules, joined
+from ..history_rules import HistoryRules, claude_since_4_6, joined
 from ..reading import KnownFields
 from ..usage import UsageMap, total
 
@@ -123,6 +123,7 @@ def _for_model(model: str) -> HistoryRules:
 RULES = HistoryRules(
     system="apart",
     first_user=True,
+    answers_no_answer=claude_since_4_6,
     results_in_one_message=True,
     alternate=True,
     texts={
@@ -149,6 +150,9 @@ RULES = HistoryRules(
         # pydantic/pydantic-ai#4495
         "first_not_user": "A conversation must start with a user message. Try again with a conversation that starts "
         "with a user message.",
+        # NousResearch/hermes-agent#101401
+        "last_not_user": "This model does not support assistant message prefill. The conversation must end with a user "
+        "message.",
         # microsoft/semantic-kernel#10281
         "role_order": "A conversation must alternate between user and assistant roles. Make sure the conversation "
         "alternates between user and assistant roles and try again.",

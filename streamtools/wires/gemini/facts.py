@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -191,10 +192,19 @@ def _mend(contents: list[Any]) -> list[Any]:
     return [run[0] if len(run) == 1 else joined(run, "parts") for run in runs]
 
 
+_GEMINI = re.compile(r"gemini-(\d+)\.(\d+)(-flash-lite)?")
+
+
+def _takes_no_last_word(model: str) -> bool:
+    found = _GEMINI.search(model.lower())
+    return found is not None and (int(found[1]), int(found[2])) >= ((3, 5) if found[3] else (3, 6))
+
+
 RULES = HistoryRules(
     list_name="contents",
     system="apart",
     first_user=True,
+    answers_no_answer=_takes_no_last_word,
     results_in_one_message=True,
     results_apart=True,
     names=NAMES_IN_HISTORY,
@@ -209,6 +219,8 @@ RULES = HistoryRules(
         "content_before_results": _RESPONSE_TURN,
         "first_not_user": _CALL_TURN,
         "role_order": _CALL_TURN,
+        # Since 3.6 Flash and 3.5 Flash-Lite (LibreChat-AI/agents#323); pipecat-ai/pipecat#5821 lists those before.
+        "last_not_user": "Requests ending with a model turn are not supported.",
         # envoyproxy/ai-gateway#2686
         "empty_message": "Unable to submit request because it must include at least one parts field, which describes "
         "the prompt input.",

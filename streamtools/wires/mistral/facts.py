@@ -36,6 +36,7 @@ _AFTER_USER = "Unexpected role 'tool' after role 'user'"  # zed-industries/zed#3
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",
+    answers_no_answer=lambda model: True,
     answer_before_user=True,
     system_stands="not_behind_answer",
     system_text="Unexpected role 'system' after role 'assistant'",  # swarmauri/swarmauri-sdk#276
@@ -46,6 +47,9 @@ RULES = HistoryRules(
         "content_before_results": _AFTER_USER,
         # BerriAI/litellm#6323, datapizza-labs/datapizza-ai#98
         "role_order": "Unexpected role 'user' after role 'tool'",
+        # huggingface/smolagents#757
+        "last_not_user": "Expected last role User or Tool (or Assistant with prefix True) for serving but got "
+        "assistant",
         # langchain-ai/langchain#24668
         "bad_id": "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9.",
         # OpenHands/OpenHands#8685

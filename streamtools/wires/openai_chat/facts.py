@@ -13,7 +13,7 @@ from ...schema.bounds import SchemaBound
 from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..formats import CallFormat, EntryFormat, RequestLimits, ResultFormat, StrictForm, StructuredOutput, ToolFormat
-from ..history_rules import HistoryRules
+from ..history_rules import HistoryRules, claude_since_4_6
 from ..reading import ERROR, KnownFields, says_something
 from ..usage import UsageMap
 
@@ -180,6 +180,7 @@ EMPTY_ARRAY = "empty array. Expected an array with minimum length 1, but got an 
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",
+    answers_no_answer=claude_since_4_6,  # of a relay: anomalyco/opencode#13768
     texts={
         # aliasrobotics/cai#111, agno-agi/agno#3105
         "unanswered_call": "An assistant message with 'tool_calls' must be followed by tool messages responding to "
@@ -196,6 +197,9 @@ RULES = HistoryRules(
         # pydantic/pydantic-ai#4389
         "bad_id": "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40, "
         "but got a string with length 46 instead.",
+        # anomalyco/opencode#14772
+        "last_not_user": "This model does not support assistant message prefill. The conversation must end with a user "
+        "message.",
         # mcp-use/mcp-use#90
         "bad_name": "Invalid 'messages[9].tool_calls[0].function.name': string does not match pattern. Expected a "
         "string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
