@@ -8,6 +8,7 @@ do, at 5 % more questions. The cases are those of ``tests/provenance/attacks.py`
 from __future__ import annotations
 
 import gc
+import json
 import random
 import sys
 import time
@@ -17,12 +18,17 @@ from pathlib import Path
 
 import anyio
 
-from streamtools import Limits
+from streamtools import Limits, tool
+from streamtools.parts import ToolCall
+from streamtools.pipelines.quoted_calls import QuotedCalls
+from streamtools.pipelines.trajectory import KeptResults
 from streamtools.provenance import Policy, only_from_user, untrusted
 from streamtools.provenance.index import Index, Origin
 from streamtools.provenance.policies import findings
+from streamtools.tools import Toolset
 
 from .measure import Figure, show
+from .spelled import SPELLED
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -36,8 +42,8 @@ SCHEMA = {"properties": {"to": {"type": "string"}, "amount": {"type": "number"},
 
 
 def run() -> list[Figure]:
-    """Measure the index, then play the cases."""
-    return [*_index(), *_cases(only_from_user, 0.0, None), *_cases(untrusted, 5.0, 5.0)]
+    """Measure the index and the search for quoted calls, then play the cases."""
+    return [*_index(), *_quoted(), *_cases(only_from_user, 0.0, None), *_cases(untrusted, 5.0, 5.0)]
 
 
 def _texts() -> list[str]:
@@ -109,6 +115,34 @@ def _made(texts: list[str], slices: list[float]) -> Index:
         index.work()
         slices.append(time.thread_time() - begin)
     return index
+
+
+def _quoted() -> list[Figure]:
+    """A call is looked for in 3 MB of prose, and of calls like it in each dialect, as a page may have them."""
+
+    @tool
+    async def pay(to: str, amount: int) -> str:
+        """Pay."""
+        return f"{amount} to {to}"
+
+    asked = {"to": "eve@evil.example", "amount": 900}
+    call = ToolCall(call_id="c", name="pay", arguments=asked, arguments_text=json.dumps(asked), status="ready")
+    quotes = QuotedCalls(KeptResults(), None, lambda: None, Toolset([pay]), Limits(), False)
+    prose, held = 0.0, 0.0
+    for text in (" ".join(_texts()), *(spell("pay", {**asked, "amount": 901}) * 20_000 for spell in SPELLED.values())):
+        slices: list[float] = []
+        search = quotes.search(call, [text[:TEXT_BYTES]])
+        while True:
+            begin = time.thread_time()
+            found = next(search, None)
+            slices.append(time.thread_time() - begin)
+            if found is None or found:
+                break
+        prose, held = prose or sum(slices), max(held, *slices)
+    return [
+        Figure(name="looking for a quoted call in 3 MB of prose", value=prose * 1e3, unit="ms"),
+        Figure(name="the loop held by a piece of a page of calls, most", value=held * 1e3, unit="ms"),
+    ]
 
 
 def _cases(policy: type[Policy] | object, most_missed: float, most_asked: float | None) -> list[Figure]:
