@@ -367,7 +367,10 @@ class _Stream:
     stream: dict[str, Any]
 
     def take(self, run: _Run) -> None:
-        run.entries.append(read_object(StreamFacts, self.stream, label="stream"))
+        facts: StreamFacts = read_object(StreamFacts, self.stream, label="stream")
+        if len(set(facts.tools)) < len(facts.tools):
+            raise ValueError("stream.tools: expected different names, got one twice")
+        run.entries.append(facts)
 
 
 @dataclass(slots=True, kw_only=True)

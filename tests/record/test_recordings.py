@@ -481,6 +481,10 @@ SENSELESS = [
         "stream.tools: expected tuple",
     ),
     (
+        b'{"stream": {"wire": null, "id_salt": "", "tools": ["f", "f"], "is_plain": true}}',
+        "line 2: stream.tools: expected different names, got one twice",
+    ),
+    (
         b'{"run_end": "happily", "error": null, "at": 1}',
         "run_end: expected one of answered, .*, got another str",
     ),
