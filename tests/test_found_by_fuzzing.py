@@ -9,9 +9,10 @@ import pytest
 from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, FRAMES, FRAMINGS, GEMINI, MISTRAL, RESPONSES, framed, said
 from mutations import paths, replaced
 from sansio import byte_by_byte, check_turn, encode, snapshot
+from spoken_histories import NATIVE, Call
 from streams import chat_chunk
 
-from streamtools import Limits, parse, tool
+from streamtools import Limits, history, parse, tool
 from streamtools.errors import LimitExceeded, TruncatedStream
 from streamtools.stages import DEFAULT, text_calls
 from streamtools.stages.text import DIALECTS, split_think
@@ -236,6 +237,16 @@ def test_half_a_surrogate_pair_in_a_transcript_after_its_turn_is_replaced_as_any
     )
     assert turn.text == "It is\ufffd"
     encode(turn.messages())
+
+
+def test_an_id_that_begins_with_a_null_character_is_mended_as_a_missing_one_is() -> None:
+    wrong = []
+    for wire, native in NATIVE.items():
+        calls = [Call("\0call_1", "f", "{}"), Call("call_1", "f", "{}")]
+        for messages in (native.said("So.", calls), [*native.said("So.", calls), *native.came(calls)]):
+            mended = history.repair(messages, wire, last=True)
+            wrong += [f"{wire}: {left}" for left in history.lint(mended, wire, last=True)]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("wire", ["openai.responses", "openai.realtime", "gemini.interactions"])

@@ -34,6 +34,7 @@ from ..transcript import (
     Prompt,
     Returned,
     entries_by_role,
+    id_as_read,
     numbered,
     text_of,
 )
@@ -55,7 +56,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
     flaws, path, call_id = Flaws(RULES), f"messages[{index}]", message.get("tool_call_id")
     blocks = result_blocks(message, path, flaws)
-    if not isinstance(call_id, str) or not call_id:
+    if not _is_id(call_id):
         flaws.add("bad_id", path, "a result without the id of its call")
     rich = not all(isinstance(block, Text) for block in blocks)
     return returned(message, index, blocks, flaws, rich=rich, name=None)
@@ -82,11 +83,15 @@ def _with_ids(calls: list[Numbered], index: int, flaws: Flaws) -> list[Numbered]
     """Returns the calls, each with an id: that it may miss one is v1's affair."""
     found: list[Numbered] = []
     for number, (raw, where) in enumerate(calls):
-        if isinstance(raw, Mapping) and not (isinstance(raw.get("id"), str) and raw["id"]):
+        if isinstance(raw, Mapping) and not _is_id(raw.get("id")):
             flaws.add("bad_id", where, "a call without an id")
             raw = {**raw, "id": f"call_{index}_{number}"}
         found.append((raw, where))
     return found
+
+
+def _is_id(given: object) -> bool:
+    return isinstance(given, str) and id_as_read(given) != ""
 
 
 def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
