@@ -32,7 +32,8 @@ values, tool results or credentials.
        ├─ CallCancelled                   it was cancelled
        ├─ CallDenied                      it may not run: not approved
        │  ├─ CallRepeated                 it was made too often with the same arguments
-       │  └─ CallQuoted                   it stands word for word in what a tool returned
+       │  ├─ CallQuoted                   it stands word for word in what a tool returned
+       │  └─ BudgetExceeded               its run, or its pool, has no more calls or tokens   .budget .limit .scope
        ├─ InvalidArguments (ValueError)   .problems
        ├─ UnknownTool                     .available .closest
        ├─ ModelRetry                      a tool raises it: the model should mend the arguments and call again
@@ -57,6 +58,7 @@ from .text import one_line
 __all__ = [
     "ApprovalPending",
     "BeginRefused",
+    "BudgetExceeded",
     "CallCancelled",
     "CallDenied",
     "CallQuoted",
@@ -370,6 +372,29 @@ class CallQuoted(CallDenied):
             f"not run: this call of {tool} stands in what a tool returned, so that it may be the wish of whoever wrote "
             "that text; tell the user, and do not write it again"
         )
+
+
+class BudgetExceeded(CallDenied):
+    """The calls or tokens of the run, or of all runs that share the `CallPool`, are spent, so the call was not run."""
+
+    budget: Literal["call_budget", "token_budget"]
+    limit: int
+    """The budget's value."""
+    scope: Literal["run", "pool"]
+    """What has the budget: ``run``: it is a field of `Limits`; ``pool``: an argument of the `CallPool`."""
+
+    def __init__(
+        self, budget: Literal["call_budget", "token_budget"], limit: int, scope: Literal["run", "pool"]
+    ) -> None:
+        what = "calls" if budget == "call_budget" else "tokens"
+        whose, place = ("this run", "Limits") if scope == "run" else ("the runs that share a pool", "CallPool")
+        super().__init__(
+            f"not run: the {what} of {whose} are spent ({place}({budget}={limit})); make no more calls, and answer "
+            "with what you have"
+        )
+        self.budget = budget
+        self.limit = limit
+        self.scope = scope
 
 
 class ModelRetry(ToolError):

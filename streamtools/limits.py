@@ -113,6 +113,12 @@ class Limits:
     """Calls of one tool within a run that could not be used: their arguments were invalid, they were repeated too
     often, or the tool asked for better arguments (`ModelRetry`). Calls of tools that do not exist are counted together.
     After that many, the model reads that it is not to call again."""
+    call_budget: int | None = None
+    """Calls that a run (trajectory) may run, over all its steps; the next calls are ``over_budget``. A call counts once
+    it is to run, and no more if it ends without having begun. None: no limit."""
+    token_budget: int | None = None
+    """Tokens of a run, as its responses count them when they end: input and output. Once so many are spent, no further
+    call runs (``over_budget``), and `agent_loop` asks no more (``budget``). None: no limit."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8

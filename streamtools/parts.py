@@ -100,6 +100,7 @@ Outcome: TypeAlias = Literal[
     "truncated",  # the arguments were cut
     "denied",  # not approved, or repeated too often
     "quoted_call",  # the model has copied it out of a tool's result
+    "over_budget",  # the calls or tokens of its run, or of its pool, are spent
     "timed_out",
     "cancelled",
     "skipped",  # complete, but its turn ended in a way that starts nothing
@@ -160,6 +161,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     ),
     "denied": OutcomeFacts(stage="approval", words="not run: it was denied", sign="⊘", tone="held"),
     "quoted_call": OutcomeFacts(stage="approval", words="not run: it stands in a tool's result", sign="❝", tone="held"),
+    "over_budget": OutcomeFacts(stage="dispatch", words="not run: the budget is spent", sign="⊖", tone="held"),
     "timed_out": OutcomeFacts(
         stage="dispatch",
         words="timed out",
@@ -221,7 +223,7 @@ STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
 """Every end of a step."""
 
 RunOutcome: TypeAlias = Literal[
-    "answered", "unanswered", "pending", "stopped", "max_steps", "error", "suspended", "left"
+    "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "error", "suspended", "left"
 ]
 """The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
 
@@ -241,6 +243,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again"),
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
     "max_steps": RunOutcomeFacts(words="the run would have gone on, with results or with thoughts"),
+    "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling when its calls were"),
     "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True),
     # `AgentLoop.suspended`
     "suspended": RunOutcomeFacts(words="the run was left while calls waited for an approval"),

@@ -117,6 +117,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "source_unresponsive": WarningFacts("fault", "closing the source took too long"),
     "stage_failed": WarningFacts("fault", "a stage raised while the stream was left"),
     "tap_failed": WarningFacts("fault", "a tap failed; its client did not"),
+    "tokens_uncounted": WarningFacts("fault", "a budget of tokens is set, and the response has no token counts"),
     "tool_unresponsive": WarningFacts("fault", "a tool goes on after it was asked to end"),
 }
 """Every code, with its severity and its words."""

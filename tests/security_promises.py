@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T35 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T37 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -372,11 +372,26 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "benchmarks/bench_provenance.py",
         ),
     ),
+    "T37": (
+        "runs and tenants that call tools and ask models without end",
+        (
+            "tests/dispatch/test_budgets.py"
+            "::test_of_the_calls_of_a_turn_so_many_run_as_there_are_left_in_their_order_however_they_start",
+            "tests/dispatch/test_budgets.py::test_all_steps_of_a_run_and_the_pipelines_in_its_tools_count_together",
+            "tests/dispatch/test_budgets.py::test_a_run_that_was_suspended_goes_on_with_what_it_had_spent",
+            "tests/dispatch/test_budgets.py"
+            "::test_runs_that_share_a_pool_share_its_budget_in_whatever_event_loops_and_threads_they_are",
+            "tests/dispatch/test_budgets.py"
+            "::test_once_the_tokens_are_spent_no_further_call_runs_and_what_was_released_goes_on",
+            "tests/dispatch/test_budgets.py::test_a_loop_asks_no_more_once_the_tokens_are_spent",
+            "tests/dispatch/test_budgets.py::test_a_run_whose_pool_has_no_tokens_left_asks_nothing",
+        ),
+    ),
 }
 """By threat: its row in SECURITY.md, and what holds it."""
 
 IN_SHORT: dict[str, tuple[str, ...]] = {
-    "Every limit is on by default, except three timeouts.": (
+    "Every limit is on by default, except three timeouts and the budgets.": (
         "tests/security/test_bounds.py::test_no_limit_is_off_unless_somebody_turns_it_off",
     ),
     "Nothing from the wire is evaluated, imported, unpickled or fetched.": (

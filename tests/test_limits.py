@@ -523,7 +523,7 @@ def test_warnings_do_not_pile_up() -> None:
 def test_a_limit_is_a_number_greater_than_zero(field: str) -> None:
     optional = ("tool_timeout", "idle_timeout", "first_chunk_timeout", "step_timeout", "run_timeout")
     values: list[Any] = [0, -1, "1", None, True, float("nan")]
-    if field in (*optional, "max_repeated_calls"):
+    if field in (*optional, "max_repeated_calls", "call_budget", "token_budget"):
         nothing: Any = {field: values.pop(3)}
         assert getattr(Limits(**nothing), field) is None
     for value in values:

@@ -46,8 +46,9 @@ from anyio import CapacityLimiter
 from anyio.lowlevel import EventLoopToken, current_token
 
 from ..event_loop import is_called_in_a_task, is_in_loop, is_running
-from ..limits import Limits
+from ..limits import Limits, checked_bound
 from ..parts import WaitReason
+from .budgets import ScopedBudget, Spent
 
 __all__ = ["CallPool", "Job", "Scheduler"]
 
@@ -66,16 +67,25 @@ class CallPool:
 
     Args:
         limits: of these, ``max_concurrency`` and ``max_threads`` count here; all else is each pipeline's own.
+        call_budget, token_budget: of all runs that share the pool, in this process; what the fields of `Limits` of
+            these names are for one run, which hold beside them.
     """
 
     # Theory of operation. A pool that is shared notes the event loop of each call. Its scheduler decides under a lock,
     # by an act of whichever loop; a call of another loop than that is started by a task there, and by then may be
     # over: so its start is taken out of `_starts` where the call's own loop runs, by the start or by the end.
 
-    def __init__(self, limits: Limits = Limits()) -> None:
+    def __init__(
+        self, limits: Limits = Limits(), *, call_budget: int | None = None, token_budget: int | None = None
+    ) -> None:
         if not isinstance(limits, Limits):
             raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
+        for name, bound in (("call_budget", call_budget), ("token_budget", token_budget)):
+            if bound is not None:
+                checked_bound(name, bound)
         self.limits = limits
+        self.budget = ScopedBudget("pool", call_budget, token_budget, Spent())
+        """The budget of the pipelines that share the pool."""
         self._scheduler = Scheduler(limits.max_concurrency)
         self._starts: dict[Job, Callable[[], None]] = {}
         self._threads: CapacityLimiter | None = None  # of a pool that is not shared, made when first needed
@@ -84,6 +94,11 @@ class CallPool:
         self._loops: dict[int, EventLoopToken] = {}  # by thread
         self._homes: dict[Job, EventLoopToken] = {}
         self._limiters: dict[EventLoopToken, CapacityLimiter] = {}
+
+    @property
+    def spent(self) -> Spent:
+        """The calls and tokens that the pipelines which share the pool have used."""
+        return self.budget.spent
 
     @property
     def running(self) -> int:

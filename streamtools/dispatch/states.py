@@ -38,6 +38,7 @@ from ..events import Event, Observation, StreamWarning, ToolProgress
 from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
 from ..text import one_line
 from ..tools import LARGE_CHARS, Bound, Tool
+from .budgets import Spent
 from .pool import Job
 from .timers import Timer
 
@@ -257,6 +258,7 @@ class Call:
     bound: Bound | None = None
     ready: tuple[Tool, Bound] = field(init=False)  # both, once it was validated: only such a call is judged or run
     gated: bool = False  # it needs an approval
+    counted: bool = False  # it has its place in the budgets
     findings: tuple[Finding, ...] = ()  # where its arguments come from, if it has a policy
     is_quoted: bool = False  # the model has copied it out of a result
     asked: bool = False  # somebody was asked for that approval
@@ -378,6 +380,8 @@ class RunCounts:
     def __init__(self) -> None:
         self._calls: OrderedDict[bytes, int] = OrderedDict()
         self._useless: Counter[str] = Counter()
+        self.spent = Spent()
+        """What counts for `Limits(call_budget=..., token_budget=...)`."""
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
         """Counts a call, of which `text` has the arguments as the model wrote them; returns how often it has been made,

@@ -29,6 +29,7 @@ from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, Finding, ToolCall
 from ..text import shown_by
+from .budgets import Spent
 from .endings import undecided
 from .states import Call
 
@@ -97,13 +98,20 @@ class Suspended:
     """The wire over which the calls came."""
     traceparent: str | None = None
     """The span of the step, as W3C Trace Context has it, if the step was traced: the resumed step is linked to it."""
+    calls_spent: _Count = 0
+    """The run's calls so far, but for these: its `call_budget` goes on from there."""
+    tokens_spent: _Count = 0
+    """The run's tokens so far, for its `token_budget`."""
 
     __repr__ = shown_by()
 
     @classmethod
-    def of(cls, calls: Iterable[Call], **facts: Any) -> Suspended:
-        """Returns these calls, suspended, with the other `facts` of the step; `Pipeline.suspended` calls this."""
-        return cls(calls=tuple(map(_suspended, calls)), **facts)
+    def of(cls, calls: Iterable[Call], spent: Spent, **facts: Any) -> Suspended:
+        """Returns these calls, suspended, with what their run has spent and the other `facts` of the step;
+        `Pipeline.suspended` calls this."""
+        held = tuple(calls)
+        calls_spent = spent.calls - sum(call.counted for call in held)
+        return cls(calls=tuple(map(_suspended, held)), calls_spent=calls_spent, tokens_spent=spent.tokens, **facts)
 
     def placeholders(self) -> list[Observation]:
         """Returns the observations that a history contains for the calls as long as nobody has decided."""

@@ -60,6 +60,7 @@ from ..wires import Wire
 from . import approval, endings
 from .approval import Approver, Resolution
 from .attempts import Attempts, run_inside
+from .budgets import Budgets, tokens_of
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
@@ -109,6 +110,7 @@ class Transitions:
         """Why nothing more starts, if the reason is not the turn's end."""
         self.asked_in: EventLoopToken | None = None
         """The event loop in which somebody was asked for an approval."""
+        self.budgets = Budgets(limits, host.counts.spent, None if pool is None else pool.budget)
         self._joined = pool is None  # an unshared pool need not look at the event loop, which costs 1 µs
         self._pool = pool = CallPool(limits) if pool is None else pool
         self.limits = limits
@@ -365,6 +367,7 @@ class Transitions:
             self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
+        self.budgets.ended(call, ending.outcome)
         call.seen = seen
         if call.done is not None:
             ring(call.done)
@@ -561,7 +564,7 @@ class Calls:
             return
         if self._by_hand:
             self._transitions.move(call, "hold")
-        else:
+        elif not self._is_over_budget(call):
             self._when_read(call, self._start_or_hold)
 
     def _is_too_late(self, call: Call) -> bool:
@@ -617,13 +620,15 @@ class Calls:
         return False
 
     def _stream_ended(self, event: StreamEnd) -> None:
+        if self._transitions.end is None:  # a transform may repeat the event
+            self._transitions.budgets.add(event.usage)
         self._transitions.end = event
         if not self._may_start():
             self._transitions.move_all("bad_end", self._transitions.calls.values())
             return
         for call in list(self._transitions.calls.values()):
             # Checked for each call: one that starts at once may fail at once, and stop the others.
-            if call.state == "held" and not self._by_hand and self._may_start():
+            if call.state == "held" and not self._by_hand and self._may_start() and not self._is_over_budget(call):
                 self._go(call)
 
     def _may_start(self) -> bool:
@@ -634,6 +639,17 @@ class Calls:
     def _held_by_effect(self, tool: Tool) -> bool:
         policy = self._options.policy
         return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
+
+    def lacks_counts(self, end: StreamEnd) -> bool:
+        """Returns whether a budget is of tokens, and a response that has ended so has not counted its own."""
+        return tokens_of(end.usage) is None and self._transitions.budgets.bound_tokens
+
+    def _is_over_budget(self, call: Call) -> bool:
+        """Counts a call that is to run; refuses it and returns True if a budget is spent."""
+        exceeded = self._transitions.budgets.admit(call)
+        if exceeded is not None:
+            self._refuse(call, Ending("over_budget", exceeded))
+        return exceeded is not None
 
     def _accept(self, call: Call) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
@@ -761,7 +777,8 @@ class Calls:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held" or call in self._reading:
             return False
-        self._when_read(call, self._run_held)
+        if not self._is_over_budget(call):
+            self._when_read(call, self._run_held)
         self._tell()
         return True
 

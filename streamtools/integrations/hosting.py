@@ -48,7 +48,7 @@ from ..pipelines.trajectory import Trajectory
 from ..tools import Tool, Toolset
 from .identity import AnswerName
 
-__all__ = ["CallHost", "MakeObservers", "CallPlace", "check_policies"]
+__all__ = ["CallHost", "MakeObservers", "CallPlace", "check_budgets", "check_policies"]
 
 MakeObservers: TypeAlias = Callable[[], Iterable[Observer]]
 """Makes the observers of a run."""
@@ -77,6 +77,21 @@ def check_policies(adapter: str, options: StepKeywords, tools: Toolset) -> None:
             f"{adapter}: policy= cannot hold, since the framework alone knows what the model has read; "
             "agent_loop(...) holds it, and needs_approval= holds here"
         )
+
+
+def check_budgets(adapter: str, options: StepKeywords) -> None:
+    """Refuses budgets of a run where the framework's run is many runs here.
+
+    Raises:
+        TypeError: the limits have a budget.
+    """
+    limits = options.get("limits", Limits())
+    for name in ("call_budget", "token_budget"):
+        if getattr(limits, name) is not None:
+            raise TypeError(
+                f"{adapter}: Limits({name}=...) cannot hold, since the calls here are not of one run; give the adapter "
+                f"pool=CallPool({name}=...)"
+            )
 
 
 class CallHost:
@@ -108,6 +123,7 @@ class CallHost:
                 "itself; agent_loop(...) and CallsExecutor hold it"
             )
         check_policies(adapter, options, known)
+        check_budgets(adapter, options)
         check_operations(known, store, "known when a call is made")
         self.store = store
         self._observers = observers

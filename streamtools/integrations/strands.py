@@ -37,7 +37,7 @@ from ..pipelines.entry import StepKeywords
 from ..pipelines.modelless import run_calls
 from ..pipelines.trajectory import Trajectory
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
-from .hosting import MakeObservers, check_policies
+from .hosting import MakeObservers, check_budgets, check_policies
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
 
 __all__ = ["CallsExecutor"]
@@ -79,6 +79,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         self._known = Toolset(tools)
         conversation = "known when a call is made" if trajectory is None else trajectory.conversation_id
         check_policies("CallsExecutor", options, self._known)
+        if trajectory is None:
+            check_budgets("CallsExecutor", options)
         check_operations(self._known, store, conversation)
         self._store = store
         self._identity = identity

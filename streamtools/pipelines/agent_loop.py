@@ -27,6 +27,7 @@ from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
 
 from ..dispatch import Decision, Suspended
+from ..dispatch.budgets import Budgets
 from ..dispatch.options import has_policy
 from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
@@ -202,14 +203,15 @@ class AgentLoop:
         """The turn of the current step, else of the last one; `turns` has those that are over.
 
         Raises:
-            LocalProtocolError: the model has not been asked yet, or the first request failed.
+            LocalProtocolError: the model has not been asked yet, or the first request failed or was not made.
         """
         if self._events is not None:
             return self._events.turn
         if not self.turns:
             if self.outcome is None:
                 raise LocalProtocolError("the run has no turn: the model has not been asked yet; iterate first")
-            raise LocalProtocolError("the run has no turn: its first request failed")
+            why = "its tokens were spent before it began" if self.outcome == "budget" else "its first request failed"
+            raise LocalProtocolError(f"the run has no turn: {why}")
         return self.turns[-1]
 
     @property
@@ -326,6 +328,9 @@ class AgentLoop:
     async def _next(self) -> Event:
         while self.outcome is None:
             if self._events is None:
+                if self._are_tokens_spent():
+                    self.outcome = "budget"
+                    break
                 self._events = await self._begin()
             try:
                 return await self._events.__anext__()
@@ -354,7 +359,8 @@ class AgentLoop:
 
         Raises:
             StreamError: a stream failed.
-            LocalProtocolError: the run is over, and has no turn: its first request failed.
+            LocalProtocolError: the run is over, and has no turn: its first request failed, or was not made since no
+                tokens were left.
         """
         if self._state == "new":
             async with self:
@@ -417,8 +423,18 @@ class AgentLoop:
             self.outcome = "unanswered"
         elif self._stopped_by(turn):
             self.outcome = "stopped"
+        elif len(self.turns) > 1 and all(map(_has_exceeded, self.turns[-2:])):
+            self.outcome = "budget"  # the model had read that it was to call nothing more
         elif self._asked >= self._max_steps:
             self.outcome = "max_steps"
+
+    def _are_tokens_spent(self) -> bool:
+        """Returns whether the model may not be asked, since the tokens of its run or of its pool are spent."""
+        if self._resuming is not None and not self.turns:
+            return False  # the step begins with calls, and does not ask
+        limits, pool = self._options.get("limits", Limits()), self._options.get("pool")
+        budgets = Budgets(limits, self.trajectory.spent, None if pool is None else pool.budget)
+        return budgets.tokens_exceeded() is not None
 
     def _stopped_by(self, turn: Turn) -> bool:
         try:
@@ -436,6 +452,10 @@ class AgentLoop:
                 from ..provenance.history import add_said  # as loaded by now
 
                 add_said(origins, self.turns[-1].parts)
+
+
+def _has_exceeded(turn: Turn) -> bool:
+    return any(seen.outcome == "over_budget" for seen in turn.observations)
 
 
 # -- the conversation of a run ---------------------------------------------------------------------------------------

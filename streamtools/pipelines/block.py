@@ -220,6 +220,7 @@ class Pipeline:
         closing = 0 if self._step.ended else self._calls.unobserved + 1  # events, if the block is left now
         return Suspended.of(
             calls,
+            run.spent,
             run_id=run.run_id,
             step=self._step.number,
             seq=run.next_seq + closing,

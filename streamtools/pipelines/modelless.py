@@ -73,6 +73,8 @@ def resume(
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
     run = Trajectory.of(trajectory, observers)
+    run.spent.calls = max(run.spent.calls, suspended.calls_spent)
+    run.spent.tokens = max(run.spent.tokens, suspended.tokens_spent)
     quotes = None
     if reads_text(step.stages):  # the results of these calls are looked at in the steps that follow
         from .quoted_calls import QuotedCalls

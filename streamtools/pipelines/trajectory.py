@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from ..dispatch.budgets import Spent
 from ..dispatch.states import RunCounts
 from ..errors import LocalProtocolError
 from ..events import (
@@ -113,6 +114,11 @@ class Trajectory:
         self._latest = Causality()
         self._salts = 0
         self._entered: Literal["no", "yes", "left"] = "no"
+
+    @property
+    def spent(self) -> Spent:
+        """The calls and tokens that the run has used so far, for `Limits(call_budget=..., token_budget=...)`."""
+        return self.counts.spent
 
     async def __aenter__(self) -> Self:
         return self.__enter__()

@@ -362,6 +362,7 @@ def test_no_limit_is_left_out() -> None:
         "max_abandoned_threads", "tool_timeout", "idle_timeout", "cancel_grace", "event_buffer",
     }  # fmt: skip
     elsewhere |= {"max_repeated_calls", "max_model_retries"}  # tests/dispatch/test_second_chances.py
+    elsewhere |= {"call_budget", "token_budget"}  # tests/dispatch/test_budgets.py
     elsewhere |= {"first_chunk_timeout", "step_timeout", "run_timeout"}  # tests/pipelines/test_deadlines.py
     elsewhere |= {"max_waiting_progress"}  # tests/dispatch/test_progress.py
     elsewhere |= {"max_open_responses", "max_waiting_bytes"}  # tests/sources/test_responses_of_a_connection.py

@@ -228,7 +228,8 @@ async def test_what_says_little_without_end_ends_at_a_limit_and_runs_nothing(nam
 def test_no_limit_is_off_unless_somebody_turns_it_off() -> None:
     limits = Limits()
     off = [field.name for field in fields(limits) if getattr(limits, field.name) is None]
-    assert off == ["first_chunk_timeout", "step_timeout", "run_timeout"]  # times that only the application can know
+    # Budgets and times that only the application can know.
+    assert off == ["call_budget", "token_budget", "first_chunk_timeout", "step_timeout", "run_timeout"]
     assert all(getattr(limits, field.name) < float("inf") for field in fields(limits) if field.name not in off)
 
 
