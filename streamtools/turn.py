@@ -197,7 +197,7 @@ class Turn:
 def _has_answer(call: ToolCall, seen: Observation | None) -> bool:
     """Returns whether a call's result may stand in a history: nobody's word is made up for a provider that waits."""
     if call.kind == "approval":
-        return seen is not None and seen.outcome in ("ok", "denied")
+        return seen is not None and seen.outcome in ("ok", "denied", "over_budget")
     return call.awaits is None or seen is None or seen.outcome != "unknown_tool"
 
 

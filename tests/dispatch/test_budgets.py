@@ -239,6 +239,22 @@ async def test_all_steps_of_a_run_and_the_pipelines_in_its_tools_count_together(
     assert run.spent.calls == 4
 
 
+async def test_a_provider_that_asks_whether_it_may_run_a_call_takes_a_place_and_is_answered_no_without_one() -> None:
+    asks = [{"type": "mcp_approval_request", "id": f"q{n}", "name": "send", "server_label": "s", "arguments": "{}"}
+            for n in range(2)]  # fmt: skip
+    head, end = ({"id": "r", "model": "m", "status": status, "output": asks} for status in ("in_progress", "completed"))
+    said = [{"type": "response.created", "response": {**head, "output": []}}]
+    said += [{"type": "response.output_item.done", "output_index": n, "item": one} for n, one in enumerate(asks)]
+    said += [{"type": "response.completed", "response": end}]
+    turn = await pipeline(
+        stream(said), wire="openai.responses", approve=lambda request: True, limits=Limits(call_budget=1)
+    )
+    assert outcomes(turn) == ["ok", OVER]
+    answers = [one for one in turn.messages() if one["type"] == "mcp_approval_response"]
+    assert [(one["approval_request_id"], one["approve"]) for one in answers] == [("q0", True), ("q1", False)]
+    assert lint([*ASKED, *turn.messages()], "openai.responses") == []
+
+
 async def test_a_call_that_waits_for_a_person_holds_its_place_and_gives_it_back_when_it_is_denied() -> None:
     run, limits = Trajectory(), Limits(call_budget=2)
     made = calls("pay_if_approved", "pay", "pay_if_approved")
