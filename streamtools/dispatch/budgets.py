@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from operator import attrgetter
+from typing import Protocol
 
 from ..errors import BudgetExceeded
 from ..limits import Limits
 from ..parts import COUNTS, Outcome, Usage
 
-__all__ = ["ScopedBudget", "Budgets", "Spent", "tokens_of"]
+__all__ = ["Budgets", "PoolBudget", "Spent", "tokens_of"]
 
-_WHOLE = tuple(name for name, facts in COUNTS.items() if facts.part_of is None)
+_whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.part_of is None))
 
 
 @dataclass(slots=True, eq=False)
@@ -33,33 +34,31 @@ class Spent:
 
 def tokens_of(usage: Usage | None) -> int | None:
     """Returns the tokens of a response as budgets count them; None if the provider gave no counts."""
-    counts = [] if usage is None else [getattr(usage, name) for name in _WHOLE]
-    return sum(count or 0 for count in counts) if any(count is not None for count in counts) else None
+    counts = () if usage is None else [count for count in _whole_counts(usage) if count is not None]
+    return sum(counts) if counts else None
 
 
-class ScopedBudget:
-    """The budget of a run or of a pool. Any thread may use it.
+class PoolBudget:
+    """The budget of the runs that share a pool. Any thread may use it.
 
     Args:
-        scope: what has the budget.
         calls, tokens: how much of it there is; None: any amount.
-        spent: how much of it is spent.
+        lock: is held while it counts.
     """
 
-    __slots__ = ("_lock", "calls", "scope", "spent", "tokens")
+    __slots__ = ("_lock", "calls", "spent", "tokens")
 
-    def __init__(self, scope: Literal["run", "pool"], calls: int | None, tokens: int | None, spent: Spent) -> None:
-        self.scope: Literal["run", "pool"] = scope
+    def __init__(self, calls: int | None, tokens: int | None, lock: threading.RLock) -> None:
         self.calls = calls
         self.tokens = tokens
-        self.spent = spent
-        self._lock = threading.RLock()  # a signal's or the garbage collector's code may come back in
+        self.spent = Spent()
+        self._lock = lock
 
     def take_call(self) -> BudgetExceeded | None:
         """Counts a call; returns the error instead if there is no call left."""
         with self._lock:
             if self.calls is not None and self.spent.calls >= self.calls:
-                return BudgetExceeded("call_budget", self.calls, self.scope)
+                return BudgetExceeded("call_budget", self.calls, "pool")
             self.spent.calls += 1
         return None
 
@@ -77,7 +76,7 @@ class ScopedBudget:
         """Returns the error if no token is left."""
         if self.tokens is None or self.spent.tokens < self.tokens:
             return None
-        return BudgetExceeded("token_budget", self.tokens, self.scope)
+        return BudgetExceeded("token_budget", self.tokens, "pool")
 
 
 class Counted(Protocol):
@@ -88,30 +87,28 @@ class Counted(Protocol):
 
 
 class Budgets:
-    """The budgets that one pipeline keeps: that of its run, and that of its pool if it shares one."""
+    """The budgets that one pipeline keeps: that of its run, by its limits, and that of its pool if it shares one."""
 
-    __slots__ = ("_all",)
+    __slots__ = ("_limits", "_pool", "_run", "bound_tokens")
 
-    def __init__(self, limits: Limits, run: Spent, pool: ScopedBudget | None) -> None:
-        own = ScopedBudget("run", limits.call_budget, limits.token_budget, run)
-        self._all = (own,) if pool is None else (own, pool)
-
-    @property
-    def bound_tokens(self) -> bool:
+    def __init__(self, limits: Limits, run: Spent, pool: PoolBudget | None) -> None:
+        self._limits = limits
+        self._run = run
+        self._pool = pool
+        self.bound_tokens = limits.token_budget is not None or (pool is not None and pool.tokens is not None)
         """True if one of the budgets is of tokens."""
-        return any(budget.tokens is not None for budget in self._all)
 
     def admit(self, call: Counted) -> BudgetExceeded | None:
         """Counts a call that is to run, unless it is counted; returns the error instead if a budget is spent."""
         exceeded = self.tokens_exceeded()
         if exceeded is not None or call.counted:
             return exceeded
-        for number, budget in enumerate(self._all):
-            exceeded = budget.take_call()
-            if exceeded is not None:
-                for earlier in self._all[:number]:
-                    earlier.give_back_call()
-                return exceeded
+        most = self._limits.call_budget
+        if most is not None and self._run.calls >= most:
+            return BudgetExceeded("call_budget", most, "run")
+        if self._pool is not None and (exceeded := self._pool.take_call()) is not None:
+            return exceeded
+        self._run.calls += 1
         call.counted = True
         return None
 
@@ -119,18 +116,22 @@ class Budgets:
         """Gives the place of a call back that ends without having begun."""
         if call.counted and not call.attempts and outcome != "unknown":
             call.counted = False
-            for budget in self._all:
-                budget.give_back_call()
+            self._run.calls -= 1
+            if self._pool is not None:
+                self._pool.give_back_call()
 
     def add(self, usage: Usage | None) -> None:
         """Counts the tokens of a response that has ended."""
-        if tokens := tokens_of(usage):
-            for budget in self._all:
-                budget.add_tokens(tokens)
+        if usage is not None and (tokens := tokens_of(usage)):
+            self._run.tokens += tokens
+            if self._pool is not None:
+                self._pool.add_tokens(tokens)
 
     def tokens_exceeded(self) -> BudgetExceeded | None:
         """Returns the error if the tokens of one of the budgets are spent."""
-        for budget in self._all:
-            if (exceeded := budget.tokens_exceeded()) is not None:
-                return exceeded
-        return None
+        if not self.bound_tokens:
+            return None
+        most = self._limits.token_budget
+        if most is not None and self._run.tokens >= most:
+            return BudgetExceeded("token_budget", most, "run")
+        return None if self._pool is None else self._pool.tokens_exceeded()

@@ -48,7 +48,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from ..event_loop import is_called_in_a_task, is_in_loop, is_running
 from ..limits import Limits, checked_bound
 from ..parts import WaitReason
-from .budgets import ScopedBudget, Spent
+from .budgets import PoolBudget, Spent
 
 __all__ = ["CallPool", "Job", "Scheduler"]
 
@@ -80,12 +80,10 @@ class CallPool:
     ) -> None:
         if not isinstance(limits, Limits):
             raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
-        for name, bound in (("call_budget", call_budget), ("token_budget", token_budget)):
-            if bound is not None:
-                checked_bound(name, bound)
         self.limits = limits
-        self.budget = ScopedBudget("pool", call_budget, token_budget, Spent())
-        """The budget of the pipelines that share the pool."""
+        self.call_budget = None if call_budget is None else checked_bound("call_budget", call_budget)
+        self.token_budget = None if token_budget is None else checked_bound("token_budget", token_budget)
+        self._budget: PoolBudget | None = None  # made when a pipeline shares the pool
         self._scheduler = Scheduler(limits.max_concurrency)
         self._starts: dict[Job, Callable[[], None]] = {}
         self._threads: CapacityLimiter | None = None  # of a pool that is not shared, made when first needed
@@ -94,6 +92,14 @@ class CallPool:
         self._loops: dict[int, EventLoopToken] = {}  # by thread
         self._homes: dict[Job, EventLoopToken] = {}
         self._limiters: dict[EventLoopToken, CapacityLimiter] = {}
+
+    @property
+    def budget(self) -> PoolBudget:
+        """The budget of the pipelines that share the pool."""
+        with self._lock:
+            if self._budget is None:
+                self._budget = PoolBudget(self.call_budget, self.token_budget, self._lock)
+            return self._budget
 
     @property
     def spent(self) -> Spent:

@@ -642,7 +642,7 @@ class Calls:
 
     def lacks_counts(self, end: StreamEnd) -> bool:
         """Returns whether a budget is of tokens, and a response that has ended so has not counted its own."""
-        return tokens_of(end.usage) is None and self._transitions.budgets.bound_tokens
+        return self._transitions.budgets.bound_tokens and tokens_of(end.usage) is None
 
     def _is_over_budget(self, call: Call) -> bool:
         """Counts a call that is to run; refuses it and returns True if a budget is spent."""

@@ -191,7 +191,7 @@ class Settling:
         """Takes the stream's end, when it has been emitted."""
         assert isinstance(event, StreamEnd), "that is what it listens to"
         self.end = event
-        if self.decoder.record is not None and self.calls.lacks_counts(event):
+        if self.calls.lacks_counts(event) and self.decoder.record is not None:
             self.step.emit(StreamWarning("tokens_uncounted", "no token counts came, so token_budget counts none"))
 
     def expire(self, error: DeadlineExceeded) -> None:
