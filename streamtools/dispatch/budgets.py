@@ -120,9 +120,11 @@ class Budgets:
             if self._pool is not None:
                 self._pool.give_back_call()
 
-    def add(self, usage: Usage | None) -> None:
-        """Counts the tokens of a response that has ended."""
+    def add(self, usage: Usage | None, before: Usage | None = None) -> None:
+        """Counts the tokens of a response that has ended; `before`: those of them that were counted when it was cut."""
         if usage is not None and (tokens := tokens_of(usage)):
+            if before is not None:
+                tokens = max(0, tokens - (tokens_of(before) or 0))
             self._run.tokens += tokens
             if self._pool is not None:
                 self._pool.add_tokens(tokens)

@@ -14,7 +14,7 @@ from .executor import Executor
 
 if TYPE_CHECKING:
     from ..events import Observation
-    from ..parts import ToolCall
+    from ..parts import ToolCall, Usage
     from .origins import Origins
     from .store import IdempotencyStore
 
@@ -90,6 +90,9 @@ class DispatchOptions:
     """Calls that are made too often with the same arguments are denied."""
     quotes: Quotes | None = None
     """Knows calls that the model has only quoted; None where none is looked for."""
+
+    counted_before: Usage | None = None
+    """The token counts of the turn that is continued: those of the whole turn include them."""
 
     def check(self) -> None:
         """Checks the options.

@@ -621,7 +621,7 @@ class Calls:
 
     def _stream_ended(self, event: StreamEnd) -> None:
         if self._transitions.end is None:  # a transform may repeat the event
-            self._transitions.budgets.add(event.usage)
+            self._transitions.budgets.add(event.usage, self._options.counted_before)
         self._transitions.end = event
         if not self._may_start():
             self._transitions.move_all("bad_end", self._transitions.calls.values())

@@ -221,6 +221,7 @@ def pipeline(
         from ..decode.decoder import settled  # most streams begin a turn
 
         already = settled(continues)
+        options = replace(options, counted_before=continues.usage)
     return Pipeline(
         open_source(as_items(answer_of(stream), wire), limits),
         decoder,

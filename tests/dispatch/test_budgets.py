@@ -14,7 +14,8 @@ from streams import Call, chat, chat_chunk, hanging, sse, stream
 
 from streamtools import Limits, Observation, Suspended, Trajectory, Turn, agent_loop, pipeline, resume, run_calls, tool
 from streamtools.dispatch import CallPool, MemoryStore
-from streamtools.errors import BudgetExceeded, CallDenied, LocalProtocolError, ToolError
+from streamtools.dispatch.budgets import tokens_of
+from streamtools.errors import BudgetExceeded, CallDenied, LocalProtocolError, ToolError, TruncatedStream
 from streamtools.events import ApprovalRequested, StreamEnd, ToolCallValidated
 from streamtools.history import lint
 from streamtools.integrations.hosting import CallHost
@@ -362,6 +363,24 @@ async def test_a_response_that_is_left_or_breaks_counts_what_it_had_counted() ->
         await anext(events)
         await anext(events)
     assert run.spent.tokens == 8
+
+
+async def test_a_turn_that_goes_on_where_it_was_cut_counts_its_tokens_once() -> None:
+    run, wire = Trajectory(), "gemini.interactions"
+    begun = {"id": "v1", "status": "in_progress"}
+    cut_off = [
+        {"event_type": "interaction.created", "event_id": "1", "interaction": begun},
+        {"event_type": "interaction.status_update", "event_id": "2", "interaction_id": "v1", "status": "in_progress",
+         "usage": {"total_input_tokens": 7, "total_output_tokens": 2}},
+    ]  # fmt: skip
+    rest = {"id": "v1", "status": "completed", "usage": {"total_input_tokens": 7, "total_output_tokens": 5}}
+    async with pipeline(stream(cut_off), wire=wire, trajectory=run) as events:
+        with pytest.raises(TruncatedStream):
+            await events.finish()
+    assert (run.spent.tokens, events.turn.resume_from is not None) == (9, True)
+    last = {"event_type": "interaction.completed", "event_id": "3", "interaction": rest}
+    turn = await pipeline(stream([last]), wire=wire, trajectory=run, continues=events.turn)
+    assert (tokens_of(turn.usage), run.spent.tokens) == (12, 12)
 
 
 async def test_a_response_without_counts_adds_nothing_and_a_budget_of_tokens_warns_of_that() -> None:
