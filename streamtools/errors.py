@@ -22,7 +22,8 @@ values, tool results or credentials.
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
     ├─ SuspendedError (ValueError)        this is not a state of suspended calls that can be trusted
     ├─ DecisionError (ValueError)         this decision is not about a call that waits: "unknown_call", or about
-    │                                     another one than was shown: "changed_call"   .call_id .code
+    │  │                                  another one than was shown: "changed_call"   .call_id .code
+    │  └─ AlreadyDecided                  somebody was first, whose decision holds   .first
     ├─ SchemaError (ValueError)           a schema that was given is not valid, or exceeds a limit   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
     └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
@@ -51,7 +52,7 @@ values, tool results or credentials.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from .text import one_line
 
@@ -68,6 +69,7 @@ __all__ = [
     "CallTruncated",
     "ConsumerTooSlow",
     "DeadlineExceeded",
+    "AlreadyDecided",
     "DecisionError",
     "ExportError",
     "InvalidArguments",
@@ -267,14 +269,45 @@ class DecisionError(StreamToolsError, ValueError):
 
     call_id: str
     """The id that the decision names, as it was given."""
-    code: Literal["unknown_call", "changed_call"]
+    code: Literal["unknown_call", "changed_call", "unnamed", "already_decided"]
     """``unknown_call``: no call of this id waits (a page is answered 404). ``changed_call``: one waits, but not the
-    one that was shown (409)."""
+    one that was shown (409). ``unnamed``: the tool requires several people, and the decision does not say who made it.
+    ``already_decided``: see `AlreadyDecided` (409)."""
 
-    def __init__(self, call_id: str, code: Literal["unknown_call", "changed_call"], message: str) -> None:
+    def __init__(
+        self, call_id: str, code: Literal["unknown_call", "changed_call", "unnamed", "already_decided"], message: str
+    ) -> None:
         super().__init__(f"decisions: {message}")
         self.call_id = call_id
         self.code = code
+
+
+class FirstDecision(Protocol):
+    """The `Decision` that came first."""
+
+    @property
+    def verdict(self) -> bool: ...
+    @property
+    def by(self) -> str | None: ...
+    @property
+    def at(self) -> float: ...
+    @property
+    def reason(self) -> str | None: ...
+
+
+class AlreadyDecided(DecisionError):
+    """Somebody has decided about the call before, so this decision changes nothing. The first one holds: resume without
+    decisions to go on with it."""
+
+    first: FirstDecision
+    """The `Decision` that holds."""
+
+    def __init__(self, call_id: str, first: FirstDecision) -> None:
+        verdict, who = "approved" if first.verdict else "denied", one_line(first.by or "somebody", 100)
+        super().__init__(
+            call_id, "already_decided", f"the call {one_line(call_id, 100)!r} was {verdict} by {who} before"
+        )
+        self.first = first
 
 
 class ExportError(StreamToolsError, ValueError):

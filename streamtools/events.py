@@ -358,6 +358,8 @@ class ApprovalRequested(CausedEvent):
     """As `ToolCall.caller`."""
     findings: tuple[Finding, ...] = field(default=(), kw_only=True)
     """Where the values of the arguments come from, if the call has a `policy`: each as a sentence by ``str()``."""
+    requires: int = field(default=1, kw_only=True)
+    """How many people have to approve it, each by name if there are several."""
 
 
 @event
@@ -368,7 +370,11 @@ class ApprovalResolved(CausedEvent):
     tool_name: str
     approved: bool
     reason: str | None = None
-    """Why the call was denied, as the model reads it."""
+    """Why; of a denial, as the model reads it."""
+    by: tuple[str, ...] = field(default=(), kw_only=True)
+    """Who decided, where that was said: those who approved, or the one who denied."""
+    at: float = field(default=0.0, kw_only=True)
+    """When the last of them decided, in seconds since 1970, perhaps in another process and long ago."""
 
 
 # -- running tools -----------------------------------------------------------------------------------------------

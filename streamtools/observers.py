@@ -328,7 +328,7 @@ def _boundary(event: Event) -> dict[str, Any]:
 _FIELDS_OF: dict[type[Event], tuple[str, ...]] = {
     ToolCallStart: ("call_id", "name", "kind"),
     ApprovalRequested: ("call_id", "tool_name"),
-    ApprovalResolved: ("call_id", "tool_name", "approved"),
+    ApprovalResolved: ("call_id", "tool_name", "approved", "by", "at"),
     ToolStarted: ("call_id", "tool_name", "attempt"),
     Observation: (
         "call_id", "tool_name", "outcome", "schema_source", "validated", "validation_error", "observation_type",

@@ -12,6 +12,7 @@ in_process.run_in_process runs a call in this process, where no executor is give
 executor.Executor       the contract of the places where calls run; `executors/` has ours
 store.CallClaim         keeps a call from running twice, by its claim in a store
 endings, results        the ending of a call, and its value as the model reads it
+decisions               the decisions about calls, in a store: the first one counts
 suspended.Suspended     the calls that wait for an approval, kept across a restart
 """
 
@@ -26,7 +27,7 @@ from .pool import CallPool
 from .transitions import Calls
 
 if TYPE_CHECKING:
-    from .store import IdempotencyStore, MemoryStore
+    from .store import DecidingStore, IdempotencyStore, MemoryStore
     from .store_redis import RedisStore
     from .store_sqlite import SqliteStore
     from .suspended import Suspended, SuspendedCall
@@ -34,7 +35,7 @@ else:
     __getattr__ = names(
         __name__,
         {
-            "store": "IdempotencyStore MemoryStore",
+            "store": "DecidingStore IdempotencyStore MemoryStore",
             "store_redis": "RedisStore",
             "store_sqlite": "SqliteStore",
             "suspended": "Suspended SuspendedCall",
@@ -44,6 +45,7 @@ else:
 __all__ = [
     "Approver",
     "Calls",
+    "DecidingStore",
     "Decision",
     "Deny",
     "DispatchOptions",

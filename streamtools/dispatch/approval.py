@@ -6,8 +6,11 @@ Approvals fail closed: a predicate that raises fails its call, an approver that 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -32,7 +35,10 @@ __all__ = [
     "is_gated",
     "request",
     "resolution",
+    "resolved",
 ]
+
+_MOST_NAME_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,8 @@ class Deny:
             raise TypeError(f"Deny takes a text that the model reads, not {type(self.reason).__name__}")
 
 
-Verdict: TypeAlias = bool | Deny | None
-"""True: the call may run. False or `Deny`: it may not. None: somebody else decides."""
+Verdict: TypeAlias = "bool | Deny | Decision | None"
+"""True: the call may run. False or `Deny`: it may not. A `Decision` says so by name. None: somebody else decides."""
 
 Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
 """Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
@@ -64,28 +70,58 @@ class Decision:
     a decision repeats the fingerprint of the `ApprovalRequested` or `SuspendedCall` that was shown, and counts for no
     other call. From a page, both come back in the request:
 
-        Decision(call_id=body["call_id"], fingerprint=body["fingerprint"], verdict=body["approved"])
+        Decision(call_id=body["call_id"], fingerprint=body["fingerprint"], verdict=body["approved"], by=user)
     """
 
     call_id: str
     fingerprint: str
     """That of the event or record that was shown."""
-    verdict: bool | Deny
-    """True: the call may run. False, or `Deny` with a reason for the model: it may not."""
+    verdict: bool
+    """True: the call may run. False: it may not."""
+    by: str | None = None
+    """Who decided, as your application names people: 1 to 256 characters. A tool with ``requires=2`` needs it."""
+    at: float = field(default_factory=time.time)
+    """When, in seconds since 1970; by default now."""
+    reason: str | None = field(default=None, repr=False)
+    """Why; the model reads it if the call is denied."""
 
     def __post_init__(self) -> None:
         for name in ("call_id", "fingerprint"):
             if not isinstance(value := getattr(self, name), str):
                 raise TypeError(f"Decision: expected {name} as a str, got {type(value).__name__}")
-        if not isinstance(self.verdict, (bool, Deny)):
-            raise TypeError(
-                f'Decision: expected True, False or Deny("why") as verdict, got {type(self.verdict).__name__}'
-            )
+        if not isinstance(self.verdict, bool):
+            raise TypeError(f"Decision: expected True or False as verdict, got {type(self.verdict).__name__}")
+        for name in ("by", "reason"):
+            if not isinstance(value := getattr(self, name), (str, NoneType)):
+                raise TypeError(f"Decision: expected {name} as a str or None, got {type(value).__name__}")
+        if isinstance(self.at, bool) or not isinstance(self.at, (int, float)):
+            raise TypeError(f"Decision: expected at in seconds since 1970, got {type(self.at).__name__}")
+        if self.by is not None and not 0 < len(self.by) <= _MOST_NAME_CHARS:
+            raise ValueError(f"Decision: expected by of 1 to {_MOST_NAME_CHARS} characters, got {len(self.by)}")
+        if not 0 <= self.at < math.inf:
+            raise ValueError("Decision: expected at in seconds since 1970, got no such time")
 
     @classmethod
-    def on(cls, shown: Shown, verdict: bool | Deny) -> Decision:
+    def on(
+        cls,
+        shown: Shown,
+        verdict: bool | Deny,
+        *,
+        by: str | None = None,
+        at: float | None = None,
+        reason: str | None = None,
+    ) -> Decision:
         """Returns the decision about a call, given by the event or record that was shown."""
-        return cls(call_id=shown.call_id, fingerprint=shown.fingerprint, verdict=verdict)
+        if isinstance(verdict, Deny):
+            reason, verdict = verdict.reason, False
+        return cls(
+            call_id=shown.call_id,
+            fingerprint=shown.fingerprint,
+            verdict=verdict,
+            by=by,
+            at=time.time() if at is None else at,
+            reason=reason,
+        )
 
 
 class Shown(Protocol):
@@ -106,6 +142,10 @@ class Resolution:
     """Why the call is denied, for the model to read."""
     error: BaseException | None = None
     """The approver's exception, if it raised one."""
+    by: tuple[str, ...] = ()
+    """Who decided: those who approved, or the one who denied."""
+    at: float = field(default_factory=time.time)
+    """When, in seconds since 1970."""
 
 
 def is_gated(call: Call) -> bool:
@@ -140,6 +180,7 @@ def request(call: Call) -> ApprovalRequested:
         index=made.index,
         caller=made.caller,
         findings=call.findings,
+        requires=tool.requires,
     )
 
 
@@ -153,7 +194,21 @@ def resolution(verdict: Any) -> Resolution | None:
         return None if verdict is None else Resolution(verdict)
     if isinstance(verdict, Deny):
         return Resolution(False, verdict.reason)
+    if isinstance(verdict, Decision):
+        return Resolution(verdict.verdict, verdict.reason, by=_names([verdict]), at=verdict.at)
     raise TypeError(f'an approval is True, False, Deny("why") or None, not {type(verdict).__name__}')
+
+
+def resolved(decisions: Sequence[Decision], requires: int) -> Resolution | None:
+    """Returns the end of an approval that these decisions make; None if it needs another one. One denial ends it."""
+    if not decisions or (decisions[-1].verdict and len(decisions) < requires):
+        return None
+    last = decisions[-1]
+    return Resolution(last.verdict, last.reason, by=_names(decisions if last.verdict else [last]), at=last.at)
+
+
+def _names(decisions: Iterable[Decision]) -> tuple[str, ...]:
+    return tuple(one.by for one in decisions if one.by is not None)
 
 
 async def ask(approver: Approver, event: ApprovalRequested) -> Resolution | None:
@@ -161,7 +216,13 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Resolution | None
     cancellation that was requested here comes out."""
     try:
         verdict = approver(event)
-        return resolution(await verdict if inspect.isawaitable(verdict) else verdict)
+        verdict = await verdict if inspect.isawaitable(verdict) else verdict
+        if isinstance(verdict, Decision) and (verdict.call_id, verdict.fingerprint) != (
+            event.call_id,
+            event.fingerprint,
+        ):
+            raise LocalProtocolError("the approver has decided about another call than it was asked about")
+        return resolution(verdict)
     except Exception as error:
         return failed(error)
     except anyio.get_cancelled_exc_class() as error:

@@ -156,8 +156,39 @@ class Attempts:
             return ending
         return repeated(ending)
 
+    async def ran_before(self, call: Call, fingerprint: str) -> Ending | None:
+        """Returns the ending of a call that has begun before, by the store; None if it has not. A call that may not run
+        now, but has run, has the ending that it had.
+
+        Args:
+            call: the call, perhaps with arguments that are not valid any more.
+            fingerprint: of the arguments that it was suspended with, if they are not valid any more.
+        """
+        from .store import CallClaim, call_fingerprint  # most calls are in no store
+
+        store, tool, name = self.options.store, call.tool, call.call.name
+        assert store is not None, "else nothing knows"
+        if call.bound is not None and tool is not None:
+            name = tool.name
+            if tool.operation is not None and not self._find_operation(call, tool):
+                return call.ending
+            by_operation = None if call.operation is None else call.operation.fingerprint
+            fingerprint = by_operation or call_fingerprint(name, self.arguments(call))
+        claim = CallClaim(store, call.key, name, partial(self.store_failed, call))
+        seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
+        try:
+            found = await claim.make(fingerprint, math.inf if seconds is None else seconds)
+        except ToolError as error:
+            return failure(error)
+        if found is None:
+            await claim.release()
+            return None
+        if call.operation is not None and not call.operation.has_made(found.result):
+            return None  # another call has done it
+        return self.recorded(call, found)
+
     def _values(self, call: Call) -> ValueEndings:
-        return ValueEndings(call, call.ready[0], self.limits, self.options.any_value)
+        return ValueEndings(call, call.tool, self.limits, self.options.any_value)
 
     def arguments(self, call: Call) -> dict[str, Any]:
         """Returns a call's arguments as plain values, as its tool takes them."""

@@ -207,15 +207,21 @@ class ValueEndings:
     """Checks and writes the values of one call."""
 
     call: Call
-    tool: Tool[..., Any]
+    tool: Tool[..., Any] | None
+    """The call's tool; None if it is gone, so that the value can only be on record."""
     limits: Limits
     any_value: bool
     """The value need not be JSON; see `DispatchOptions.any_value`."""
+
+    @property
+    def _name(self) -> str:
+        return self.call.call.name if self.tool is None else self.tool.name
 
     async def ending(self, value: Any) -> Ending:
         """Returns the ending of a call that returned this value. A small value is checked and written in the event
         loop, any other in a thread."""
         given = isinstance(value, ToolResult)
+        assert self.tool is not None, "it has run"
         if given and not self.tool.checks_results:
             return self._given(value, self.limits)
         if self.any_value and self.call.claim is None and not self.tool.checks_results:  # written when it is read
@@ -236,6 +242,7 @@ class ValueEndings:
         """Returns the ending of a call that returned this value, if that fits the output schema which its tool
         declares."""
         given = isinstance(value, ToolResult)
+        assert self.tool is not None, "it has run"
         if not self.tool.checks_results or (given and value.is_error):
             return self._given(value, self.limits) if given else self._valued(value, known_small=quick)
         plain = value.value if given else value
@@ -260,7 +267,7 @@ class ValueEndings:
         """Returns the ending of a call whose tool words the result for the model itself."""
         result, content, cut = bounded(given, limits)
         if given.is_error:
-            error = ToolFailed(f"the tool {self.tool.name} reported an error")
+            error = ToolFailed(f"the tool {self._name} reported an error")
             return Ending("failed", error, content=content, result=result)
         value = given if given.value is None else given.value
         return Ending("ok", value=value, content=content, result=result, cut=cut)
@@ -270,7 +277,7 @@ class ValueEndings:
         from .store import recorded_value
 
         try:
-            value = recorded_value(self.tool.name, found)
+            value = recorded_value(self._name, found)
         except ToolError as error:
             ending = failure(error)
             ending.again = False

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..parts import ToolCall, Usage
     from .origins import Origins
     from .store import IdempotencyStore
+    from .suspended import SuspendedCall
 
 __all__ = [
     "LEAVES_CALLS", "DispatchOptions", "Quotes", "StartPolicy", "check_context", "check_operations", "executors_of",
@@ -72,8 +73,8 @@ class DispatchOptions:
     """Keeps ``once`` calls and approved ones from running twice."""
     identity: str | None = None
     """Stands for the run, its step and its response in the calls' idempotency keys."""
-    resumed: Mapping[str, str] = field(default_factory=dict)
-    """The idempotency keys of calls that were suspended, by call id. If there are any, all calls here were suspended:
+    resumed: Mapping[str, SuspendedCall] = field(default_factory=dict)
+    """The calls that were suspended, by their ids. If there are any, all calls here were suspended:
     they need an approval, whatever their tools say, and were counted before."""
 
     middleware: tuple[Middleware, ...] = ()

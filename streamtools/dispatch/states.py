@@ -138,6 +138,7 @@ TRANSITIONS: Mapping[tuple[State, Input], Row] = {
     ("held", "settled"): Row("observed", ("leave", "end_skipped")),
     ("asked", "approved"): Row("queued", ("cancel", "resolve", "place", "release")),
     ("asked", "denied"): Row("observed", ("cancel", "resolve", "end_denied")),
+    ("asked", "refused"): Row("observed", ("cancel", "end_as_given")),
     ("asked", "cancelled"): Row("observed", ("cancel", "end_unstarted")),
     ("asked", "stopped"): Row("observed", ("cancel", "end_undecided")),
     ("asked", "bad_end"): Row("observed", ("cancel", "end_skipped")),
@@ -262,6 +263,7 @@ class Call:
     findings: tuple[Finding, ...] = ()  # where its arguments come from, if it has a policy
     is_quoted: bool = False  # the model has copied it out of a result
     asked: bool = False  # somebody was asked for that approval
+    is_deciding: bool = False  # a decision is being put on record
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
@@ -295,6 +297,21 @@ class Call:
         """Gives the call of a known tool the arguments that it is to run with, which were validated."""
         assert self.tool is not None, "only a call of a known tool is validated"
         self.bound, self.ready = bound, (self.tool, bound)
+
+    @property
+    def call_id(self) -> str:
+        """The call's id."""
+        return self.call.call_id
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key under which decisions about the call are kept: its own, since nothing has begun."""
+        return self.key
+
+    @property
+    def requires(self) -> int:
+        """The number of people who have to approve it."""
+        return self.ready[0].requires
 
     @property
     def fingerprint(self) -> str:

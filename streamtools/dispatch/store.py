@@ -64,8 +64,8 @@ from .results import decode_error, decode_result, encode_error, encode_result
 from .timers import Timer, Timers
 
 __all__ = [
-    "CallClaim", "CallValue", "Claim", "Claimed", "EndUnknown", "IdempotencyStore", "LeasingStore", "MemoryStore",
-    "Recorded", "StillRunning", "StoreFailed", "UnsavedEnd", "UnsavedEnds", "call_fingerprint", "lease_of", "run_once",
+    "CallClaim", "CallValue", "Claim", "Claimed", "DecidingStore", "EndUnknown", "IdempotencyStore", "LeasingStore",
+    "MemoryStore", "Recorded", "StillRunning", "StoreFailed", "UnsavedEnd", "UnsavedEnds", "call_fingerprint", "lease_of", "run_once",
     "unsaved_ends",
 ]  # fmt: skip
 
@@ -166,6 +166,21 @@ class LeasingStore(IdempotencyStore, Protocol):
         ...
 
 
+class DecidingStore(IdempotencyStore, Protocol):
+    """An `IdempotencyStore` that keeps decisions, too. Without `decide`, `resume` takes no decisions: claims alone do
+    not say what was decided of a call that has not begun."""
+
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
+        """Keeps a record under a key that has none, and returns the first one that was kept there, this one or an
+        earlier one; of several callers at once, all get the same. None as `record` keeps nothing: None is returned if
+        there is none.
+
+        Raises:
+            ToolNotStarted: the store refuses, since it may have lost records.
+        """
+        ...
+
+
 def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
     """Returns a hash of the tool's name and the arguments as plain JSON; the order of keys does not matter.
 
@@ -180,11 +195,11 @@ def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 class MemoryStore:
-    """An `IdempotencyStore` for one process and one event loop.
+    """A `DecidingStore` for one process and one event loop.
 
     Args:
         max_entries: how many keys are kept. Beyond that, the completed key that was claimed first is forgotten, and its
-            call would run again; if none is completed, a claim is refused.
+            call would run again; if none is completed, a claim is refused. Of decisions, the oldest is forgotten.
         max_result_bytes: how large a kept result may be. Of a larger result the store keeps only that there was one.
     """
 
@@ -192,6 +207,7 @@ class MemoryStore:
         self._max_entries = checked_bound("max_entries", max_entries)
         self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
         self._entries: dict[str, _Entry] = {}
+        self._decisions: dict[str, bytes] = {}
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """See `IdempotencyStore`."""
@@ -231,6 +247,16 @@ class MemoryStore:
         if entry is not None:
             entry.runs = False
             entry.ends()
+
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
+        """See `DecidingStore`."""
+        await checkpoint()
+        checked_key(key)
+        if record is not None and key not in self._decisions:
+            self._decisions[key] = record
+            if len(self._decisions) > self._max_entries:
+                del self._decisions[next(iter(self._decisions))]
+        return self._decisions.get(key)
 
     async def changed(self, key: str, seconds: float, /) -> None:
         """See `LeasingStore`."""

@@ -68,10 +68,9 @@ _NOW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
-_CLAIM = (
-    _NOW
-    + r"""
-local fingerprint, claim, lease, host, pid, boot, start, epoch, least, fresh = unpack(ARGV)
+# Begins the scripts that must not meet a server which has lost, or will lose, what it was given.
+_SAFE = r"""
+local epoch, least, fresh = unpack(ARGV)
 local memory = redis.pcall('INFO', 'memory')
 if type(memory) == 'string' then
     local bound, policy = memory:match('\nmaxmemory:(%d+)'), memory:match('\nmaxmemory_policy:([%w-]+)')
@@ -85,6 +84,12 @@ if not current then
     current = fresh
     redis.call('HSET', KEYS[2], 'epoch', fresh)
 end
+"""
+_CLAIM = (
+    _NOW
+    + _SAFE
+    + """
+local fingerprint, claim, lease, host, pid, boot, start = unpack(ARGV, 4)
 local known = redis.call('HMGET', KEYS[1], 'state', 'fingerprint', 'claim', 'at', 'lease_until', 'host', 'pid', 'boot',
     'start', 'result')
 if not known[1] then
@@ -98,6 +103,20 @@ end
 return {'claimed', current, claims}
 """
 )
+_DECIDE = (
+    _SAFE
+    + """
+local keep, record = unpack(ARGV, 4)
+local first = redis.call('GET', KEYS[1])
+if record and (not first or first == record) then
+    redis.call('SET', KEYS[1], record)
+    if keep ~= '' then redis.call('PEXPIRE', KEYS[1], keep) end
+    if not first then claims = redis.call('HINCRBY', KEYS[2], 'claims', 1) end
+    first = record
+end
+return {'decided', current, claims, first}
+"""
+)  # The same record is written again, so that its acknowledgement can be waited for.
 _CONFIRM = """
 local epoch, least, fresh = unpack(ARGV)
 local current, claims = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'claims'))
@@ -132,7 +151,7 @@ _SHARE = 0.8  # of the time that is left, for acknowledgements: the rest is for 
 
 
 class RedisStore(ThreadedStore):
-    """An `IdempotencyStore` on a Redis server. Nothing is sent before the first call.
+    """A `DecidingStore` on a Redis server. Nothing is sent before the first call.
 
         with RedisStore("rediss://:secret@redis.example:6380/0") as store:
             ...
@@ -141,7 +160,8 @@ class RedisStore(ThreadedStore):
         server: its URL, or a `redis.Redis` of yours: with a ``socket_timeout``, not decoding, closed by you. The URL
             appears in no message.
         prefix: begins the names of all keys. Programs that share it share their calls.
-        keep_completed: for how many seconds a call is kept on record; then it would run again. None is for ever.
+        keep_completed: for how many seconds a call is kept on record; then it would run again. None is for ever. A
+            decision is kept as long: longer than a state may wait for it.
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
         timeout: for how many seconds an operation waits for the server.
         lease: for how many seconds a claim is alive if its process stands still or has lost the server.
@@ -173,7 +193,7 @@ class RedisStore(ThreadedStore):
         self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
         self._owned = isinstance(server, str)
         self._client: Any = _client(server, checked_seconds("timeout", timeout))
-        scripts = (_CLAIM, _CONFIRM, _COMPLETE, _RELEASE, _RENEW)
+        scripts = (_CLAIM, _DECIDE, _CONFIRM, _COMPLETE, _RELEASE, _RENEW)
         self._scripts = {text: self._client.register_script(text) for text in scripts}
         if replicas != 0:
             checked_bound("replicas", replicas)
@@ -235,7 +255,7 @@ class RedisStore(ThreadedStore):
             raise TimeoutError(self._busy())
         claim = (fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
         try:
-            what, *found = self._run(_CLAIM, key, *claim, self._epoch, self._claims, _random())
+            what, *found = self._run(_CLAIM, key, self._epoch, self._claims, _random(), *claim)
             if what == b"claimed" and self._waits:  # not in one, since answers from the record need no acknowledgement
                 self._acknowledge(key, claim_id, job)
         except (RedisError, TimeoutError, LocalProtocolError):
@@ -243,16 +263,30 @@ class RedisStore(ThreadedStore):
             with suppress(RedisError, TimeoutError):
                 self._run(_RELEASE, key, claim_id)
             raise
+        self._check_answer(what, found)
+        if what == b"known":
+            return _found(key, fingerprint, found[1])
+        self._claims = found[1]
+        return Claimed()
+
+    def _check_answer(self, what: bytes, found: list[Any]) -> None:
+        """Refuses a server that loses calls; notes the epoch of any other."""
         if what == b"drops":
             text = f"expected a Redis server with maxmemory-policy noeviction, got {found[0].decode()}"
             raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
         if what == b"lacks":
             raise self._lost(*found)
         self._epoch = self._pin or found[0].decode()
-        if what == b"known":
-            return _found(key, fingerprint, found[1])
-        self._claims = found[1]
-        return Claimed()
+
+    def _decide(self, key: str, record: bytes | None, job: StoreJob) -> bytes | None:
+        values = (self._epoch, self._claims, _random(), self._keep, *(() if record is None else (record,)))
+        waits = self._waits and record is not None
+        run = partial(self._run_acknowledged, job=job) if waits else self._run
+        what, *found = run(_DECIDE, key, *values)
+        self._check_answer(what, found)
+        self._claims = max(self._claims, found[1])
+        first: bytes | None = found[2]
+        return first
 
     def _acknowledge(self, key: str, claim_id: str, job: StoreJob) -> None:
         if not self._run_acknowledged(_RENEW, key, claim_id, _ms(self._lease), job=job):

@@ -132,7 +132,7 @@ class StoreJob:
 
 
 class ThreadedStore(ABC):
-    """An `IdempotencyStore` with a thread of its own, for any number of event loops and threads. An operation waits for
+    """A `DecidingStore` with a thread of its own, for any number of event loops and threads. An operation waits for
     `patience` seconds at most; a claim that is not renewed is alive for `lease` seconds."""
 
     def __init__(self, patience: float, lease: float) -> None:
@@ -186,6 +186,11 @@ class ThreadedStore(ABC):
     async def abandon(self, key: str, /) -> None:
         """See `IdempotencyStore`."""
         await self._ask(partial(self._abandoned, key))
+
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
+        """See `DecidingStore`."""
+        checked_key(key)
+        return await self._ask(partial(self._decide, key, record))
 
     def close(self) -> None:
         """Finishes the operations that were handed over, abandons the claims that are left, and ends the thread. Waits
@@ -341,6 +346,9 @@ class ThreadedStore(ABC):
         """Renews the leases of these claims, or ends them if `lease` is None."""
 
     @abstractmethod
+    def _decide(self, key: str, record: bytes | None, job: StoreJob) -> bytes | None: ...
+
+    @abstractmethod
     def _disconnect(self) -> None:
         """Closes the connection, with the gate held, if one is open."""
 
@@ -403,7 +411,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
 # -- the store in a file -----------------------------------------------------------------------------------------------
 
 
-APPLICATION, VERSION = 0x73747374, 2
+APPLICATION, VERSION = 0x73747374, 3
 PAUSE_S = 0.005  # between two tries while the file is locked
 
 _COLUMNS = {
@@ -411,14 +419,18 @@ _COLUMNS = {
     " claimed_at REAL NOT NULL, completed INTEGER NOT NULL DEFAULT 0, result BLOB",
     2: "claim_id TEXT, host TEXT, pid INTEGER, boot TEXT, start TEXT, lease_until REAL",
 }
-_OURS = ((0, 1), (APPLICATION, 2))
+_OURS = ((0, 1), (APPLICATION, 2), (APPLICATION, 3))
 _NAMES = {n: [one.split()[0] for version in range(1, n + 1) for one in _COLUMNS[version].split(",")] for n in (1, 2)}
+_NAMES[3] = _NAMES[2]
 _AROUND = (  # a claim takes the same time however many calls there are
     "CREATE INDEX completed_calls ON calls (number) WHERE completed",
     "CREATE TABLE counted (calls INTEGER NOT NULL)",
     "INSERT INTO counted SELECT count(*) FROM calls",
     "CREATE TRIGGER call_added AFTER INSERT ON calls BEGIN UPDATE counted SET calls = calls + 1; END",
     "CREATE TRIGGER call_deleted AFTER DELETE ON calls BEGIN UPDATE counted SET calls = calls - 1; END",
+)
+_DECISIONS = (
+    "CREATE TABLE decisions (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, record BLOB NOT NULL)",
     f"PRAGMA application_id={APPLICATION}",
     f"PRAGMA user_version={VERSION}",
 )
@@ -440,7 +452,7 @@ class StoredCall:
 
 
 class SqliteStore(ThreadedStore):
-    """An `IdempotencyStore` in a file.
+    """A `DecidingStore` in a file.
 
         with SqliteStore("calls.sqlite3") as store:
             ...
@@ -650,6 +662,18 @@ class SqliteStore(ThreadedStore):
         change = f"{what} WHERE key = ? AND claim_id IS coalesce(?, claim_id) AND NOT completed"
         return self._transact(lambda connection: connection.executemany(change, claims).rowcount, job)
 
+    def _decide(self, key: str, record: bytes | None, job: StoreJob) -> bytes | None:
+        return self._transact(partial(self._decide_in, key, record), job)
+
+    def _decide_in(self, key: str, record: bytes | None, connection: sqlite3.Connection) -> bytes | None:
+        row = _row(connection, "SELECT record FROM decisions WHERE key = ?", key)
+        if row is not None or record is None:
+            return None if row is None else bytes(row[0])
+        number = connection.execute("INSERT INTO decisions (key, record) VALUES (?, ?)", (key, record)).lastrowid
+        assert number is not None, "a row was inserted"
+        connection.execute("DELETE FROM decisions WHERE number <= ?", (number - self._max_entries,))
+        return record
+
     def _settle(self, key: str, result: bytes | None, force: bool, connection: sqlite3.Connection) -> None:
         row = _row(connection, f"SELECT {_CLAIM} FROM calls WHERE key = ?", key)
         if row is None:
@@ -673,7 +697,7 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
     elif version == 1:
         for column in _COLUMNS[2].split(","):
             connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
-    for statement in _AROUND if version < VERSION else ():
+    for statement in (*(_AROUND if version < 2 else ()), *(_DECISIONS if version < VERSION else ())):
         connection.execute(statement)
 
 

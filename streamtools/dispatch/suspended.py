@@ -1,23 +1,24 @@
 """Keeps calls that wait for an approval across a restart, as text that nobody can change unnoticed.
 
-    text = events.suspended.to_text(key=SECRET)           keep it, or give it to a browser
-    suspended = Suspended.from_text(text, key=SECRET)     in any process that has the key
+    text = events.suspended.to_text(SECRET, bound_to=user)           keep it, or give it to a browser
+    suspended = Suspended.from_text(text, SECRET, bound_to=user)     in any process that has the key
 
-The text is ``<JSON>.<HMAC-SHA256 of the JSON's bytes, in hex>``. It is signed, not encrypted: anybody who has it can
-read the arguments. The signature proves that these calls, with these arguments, were suspended by somebody who has the
-key; the application decides who may approve them. The store keeps a call from running twice when the text is used
-twice.
+The text is ``<JSON>.<HMAC-SHA256, in hex>``. The HMAC is of two hashes: of the JSON's bytes, and of `bound_to`. The
+text is not encrypted: anybody who has it can read the arguments. The signature proves that these calls, with these
+arguments, were suspended by somebody who has the key, for this user or conversation; the application decides who may
+approve them. The store keeps a call from being decided or run twice when the text is used twice.
 
-The order of reading is the defence: first the length, then the signature over the bytes as they are, and only then is
-anything parsed. So a stranger's text costs one hash of at most `max_bytes`.
+The order of reading is the defence: first the length and the form, then the signature over the bytes as they are, and
+only then is anything parsed. So a stranger's text costs one hash of at most `max_bytes`, however many keys there are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Annotated, Any, TypeAlias
@@ -25,19 +26,24 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..content import Caller
-from ..errors import SuspendedError
+from ..errors import AlreadyDecided, DecisionError, SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, Finding, ToolCall
-from ..text import shown_by
+from ..text import one_line, shown_by
+from ..tools.options import MOST_APPROVERS
+from .approval import Decision, resolved
 from .budgets import Spent
+from .decisions import check_named, decides, look_up, put_on_record
 from .endings import undecided
 from .states import Call
+from .store import IdempotencyStore
 
-__all__ = ["Asked", "Suspended", "SuspendedCall"]
+__all__ = ["Asked", "BoundTo", "Keys", "Suspended", "SuspendedCall"]
 
-VERSION = 3
-PURPOSE = b"streamtools suspended calls 3\n"  # so that no signature of something else with the same key fits
+VERSION = 4
+PURPOSE = b"streamtools suspended calls 4\n"  # so that no signature of something else with the same key fits
 MIN_KEY_BYTES = 16
+MOST_KEYS = 16  # of a ring; two or three are usual
 MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that write a page each
 MAC_CHARS = 64
 WEEK_S = 7 * 24 * 3600.0
@@ -69,6 +75,8 @@ class SuspendedCall:
     """As `ToolCall.caller`."""
     findings: tuple[Finding, ...] = ()
     """As `ApprovalRequested.findings`."""
+    requires: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
+    """As `ApprovalRequested.requires`."""
 
     __repr__ = shown_by()
 
@@ -80,6 +88,13 @@ class SuspendedCall:
         parsed: dict[str, Any] = json.loads(self.arguments_text)
         return parsed
 
+
+Keys: TypeAlias = bytes | str | Sequence[bytes | str]
+"""A secret of at least 16 bytes, the same in every process that resumes; or several, the newest first. The first one
+signs, and each of them is accepted: so a new key is put in front, and the old one is taken away a week later."""
+
+BoundTo: TypeAlias = str | Sequence[str] | Mapping[str, str] | None
+"""Whom or what a state belongs to: a user, a tenant, a conversation."""
 
 Asked: TypeAlias = ApprovalRequested | SuspendedCall | ToolCall | str
 """A call that somebody was asked about, given as the event or record of it, or as its id."""
@@ -128,46 +143,110 @@ class Suspended:
             for call in self.calls
         ]
 
-    def to_text(self, key: bytes | str, *, max_bytes: int = MAX_BYTES) -> str:
+    async def decide(self, decisions: Iterable[Decision], store: IdempotencyStore) -> None:
+        """Puts decisions about these calls on record, so that they are the first ones and hold. Then resume without
+        decisions, now or after a crash: the run goes on with those on record.
+
+        Args:
+            decisions: each about a call as it was shown, and at most one about each. The same decision again, equal in
+                all fields, is no second one.
+            store: that of the run.
+
+        Raises:
+            AlreadyDecided: a call was decided before; what holds is `AlreadyDecided.first`. If somebody was faster by a
+                moment, other decisions of these may be on record.
+            DecisionError: a decision is about none of the calls, or another one than was shown, or it needs a name.
+            TypeError: a decision is not a `Decision`, or the store does not keep decisions.
+            ValueError: two decisions are about one call.
+        """
+        checked = self.checked(decisions)
+        if not checked:
+            return
+        if not decides(store):
+            raise TypeError(no_decisions(store))
+        waiting = {call.call_id: call for call in self.calls}
+        for one in checked:  # all are looked up before the first is kept
+            call = waiting[one.call_id]
+            known = await look_up(store, call)
+            if one not in known and resolved(known, call.requires) is not None:
+                raise AlreadyDecided(one.call_id, known[-1])
+        for one in checked:
+            await put_on_record(store, waiting[one.call_id], one)
+
+    def checked(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
+        """Returns the decisions, each about one of these calls as it was shown; `resume` calls this. See `decide`."""
+        waiting = {call.call_id: call for call in self.calls}
+        found: dict[str, Decision] = {}
+        for one in decisions:
+            if not isinstance(one, Decision):
+                raise TypeError(
+                    f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not "
+                    "say which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
+                )
+            shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)
+            if call is None:
+                known = ", ".join(one_line(known, 100) for known in sorted(waiting))
+                raise DecisionError(one.call_id, "unknown_call", f"no call {shown!r} is suspended; there are {known}")
+            if call.fingerprint != one.fingerprint:
+                why = f"the call {shown!r} that waits is not the one that was shown: its tool or arguments differ"
+                raise DecisionError(one.call_id, "changed_call", why)
+            if one.call_id in found:
+                raise ValueError(f"decisions: two are about the call {shown!r}")
+            check_named(call, one)
+            found[one.call_id] = one
+        return tuple(found.values())
+
+    def to_text(self, keys: Keys, *, bound_to: BoundTo = None, max_bytes: int = MAX_BYTES) -> str:
         """Returns the calls as signed text. Keep the history beside it: `Turn.messages` has a result for each of the
         calls that says that it waits.
 
         Args:
-            key: a secret of at least 16 bytes, the same in every process that resumes.
+            keys: a secret of at least 16 bytes, the same in every process that resumes; or a ring of them, of which the
+                first one signs.
+            bound_to: whom the calls belong to, as a text, a list of texts or a mapping of names to texts (``{"user":
+                ..., "conversation": ...}``): `from_text` reads the text only for the same. It is not in the text.
             max_bytes: how large the text may be, so that `from_text` with the same bound will read it.
 
         Raises:
             SuspendedError: the text would be larger than `max_bytes`.
-            ValueError: the key is too short.
+            TypeError: `bound_to` is no such value.
+            ValueError: a key is too short, or there is none, or there are more than 16.
         """
-        secret = _secret(key)
+        secret, *_ = _secrets(keys)
         payload = json.dumps({"version": VERSION, "issued_at": int(time.time()), "suspended": asdict(self)})
-        text = f"{payload}.{_mac(payload.encode(), secret)}"
+        text = f"{payload}.{_mac(_hash(payload.encode()), secret, _bound(bound_to))}"
         if len(text) > max_bytes:
             raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)} bytes")
         return text
 
     @classmethod
     def from_text(
-        cls, text: str | bytes, key: bytes | str, *, max_age_s: float | None = WEEK_S, max_bytes: int = MAX_BYTES
+        cls,
+        text: str | bytes,
+        keys: Keys,
+        *,
+        bound_to: BoundTo = None,
+        max_age_s: float | None = WEEK_S,
+        max_bytes: int = MAX_BYTES,
     ) -> Suspended:
         """Returns the calls that `to_text` wrote, if the signature proves that it did.
 
         Args:
             text: the text, from anywhere; nothing in it is parsed before its signature was checked.
-            key: the secret.
+            keys: the secret, or a ring of them, each of which is accepted.
+            bound_to: as for `to_text`: of the user who asks now, and not of the text's.
             max_age_s: how old the text may be; None: any age. A call that was right last month may not be so today.
             max_bytes: how large the text may be; a larger one is refused without being looked at.
 
         Raises:
-            SuspendedError: the text is something else, was changed, was signed with another key, is too large or too
-                old.
-            TypeError: the text is neither a str nor bytes.
-            ValueError: the key is too short.
+            SuspendedError: the text is something else, was changed, was signed with another key or for somebody else,
+                is too large or too old.
+            TypeError: the text is neither a str nor bytes, or `bound_to` is no such value.
+            ValueError: a key is too short, or there is none, or there are more than 16.
         """
         if not isinstance(text, (str, bytes)):
             raise TypeError(f"expected the text that `to_text` returned, got {type(text).__name__}")
-        kept = _read(_verified(text, _secret(key), max_bytes))
+        kept = _read(_verified(text, _secrets(keys), _bound(bound_to), max_bytes))
         age = time.time() - kept.issued_at
         if max_age_s is not None and age > max_age_s:
             raise SuspendedError(f"it is {age:.0f} s old (max_age_s={max_age_s:g})")
@@ -199,6 +278,7 @@ def _suspended(held: Call) -> SuspendedCall:
         awaits=call.awaits,
         caller=call.caller,
         findings=held.findings,
+        requires=held.requires,
     )
 
 
@@ -208,26 +288,63 @@ def _as_json(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
-def _secret(key: bytes | str) -> bytes:
-    secret = key.encode() if isinstance(key, str) else key
-    if not isinstance(secret, bytes) or len(secret) < MIN_KEY_BYTES:
-        raise ValueError(f"key is a secret of at least {MIN_KEY_BYTES} bytes, say secrets.token_bytes(32)")
-    return secret
+def no_decisions(store: object) -> str:
+    """Returns the words for a store that does not keep decisions."""
+    return (
+        f"decisions: the store {type(store).__name__} has no `decide`, so nothing would keep a second decision from "
+        "contradicting the first; use a SqliteStore, a RedisStore, or give yours this verb (see DecidingStore)"
+    )
 
 
-def _mac(payload: bytes, secret: bytes) -> str:
-    return hmac.new(secret, PURPOSE + payload, "sha256").hexdigest()
+def _secrets(keys: Keys) -> list[bytes]:
+    ring = [keys] if isinstance(keys, (bytes, str)) else list(keys) if isinstance(keys, Sequence) else [b""]
+    secrets = [one.encode() if isinstance(one, str) else one for one in ring if isinstance(one, (bytes, str))]
+    if len(secrets) < len(ring) or any(len(one) < MIN_KEY_BYTES for one in secrets):
+        raise ValueError(f"each key is a secret of at least {MIN_KEY_BYTES} bytes, say secrets.token_bytes(32)")
+    if not 0 < len(secrets) <= MOST_KEYS:
+        raise ValueError(f"expected 1 to {MOST_KEYS} keys, got {len(secrets)}")
+    return secrets
 
 
-def _verified(text: str | bytes, secret: bytes, max_bytes: int) -> bytes:
+def _bound(to: BoundTo) -> bytes:
+    """Returns a hash of those that a state belongs to; values of different shapes have different hashes."""
+    shape = (
+        dict(to)
+        if isinstance(to, Mapping)
+        else list(to)
+        if isinstance(to, Sequence) and not isinstance(to, str)
+        else to
+    )
+    texts = (
+        [*shape, *shape.values()] if isinstance(shape, dict) else shape if isinstance(shape, list) else [shape or ""]
+    )
+    if not all(isinstance(one, str) for one in texts):
+        raise TypeError("bound_to is a text, a list of texts, or a mapping of names to texts")
+    return _hash(json.dumps(shape, sort_keys=True).encode())
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _mac(digest: bytes, secret: bytes, bound: bytes) -> str:
+    return hmac.new(secret, PURPOSE + bound + digest, "sha256").hexdigest()
+
+
+def _verified(text: str | bytes, secrets: Iterable[bytes], bound: bytes, max_bytes: int) -> bytes:
     """Returns the payload of a text whose signature fits; the length comes first, since even a hash costs time."""
     if len(text) > max_bytes:
         raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)}")
-    raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    payload, dot, mac = raw[: -MAC_CHARS - 1], raw[-MAC_CHARS - 1 : -MAC_CHARS], raw[-MAC_CHARS:]
-    if dot != b"." or not hmac.compare_digest(mac, _mac(payload, secret).encode()):
-        raise SuspendedError("the signature does not fit: it was changed, or signed with another key")
-    return payload
+    if text.isascii():  # as all that `to_text` writes is
+        raw = text.encode() if isinstance(text, str) else text
+        payload, dot, mac = raw[: -MAC_CHARS - 1], raw[-MAC_CHARS - 1 : -MAC_CHARS], raw[-MAC_CHARS:]
+        digest = _hash(payload) if dot == b"." else b""
+        for secret in secrets if digest else ():
+            if hmac.compare_digest(mac, _mac(digest, secret, bound).encode()):
+                return payload
+    raise SuspendedError(
+        "the signature does not fit: it was changed, or signed with another key or for another user or conversation"
+    )
 
 
 @cache

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -26,6 +27,7 @@ from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import (
+    AlreadyDecided,
     ApprovalPending,
     CallQuoted,
     CallRepeated,
@@ -53,12 +55,12 @@ from ..events import (
 )
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
-from ..text import class_name, is_debugging, one_line
+from ..text import class_name, is_debugging, one_line, type_name
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
 from ..wires import Wire
 from . import approval, endings
-from .approval import Approver, Resolution
+from .approval import Approver, Decision, Resolution
 from .attempts import Attempts, run_inside
 from .budgets import Budgets, tokens_of
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
@@ -120,6 +122,7 @@ class Transitions:
         self._start_task = start
         self._at = at
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
+        self._decisions: dict[str, list[Decision]] = {}  # about calls that several people decide, without a store
         self._given: Ending | Resolution | str | None = None  # came with the input at hand
         self._idle: anyio.Event | None = None
 
@@ -293,33 +296,138 @@ class Transitions:
         event, approver = approval.request(call), self.options.approver
         call.asked, self.asked_in = True, self.asked_in or current_token()
         self.host.emit(event)
-        if approver is not None and call.state == "asked":  # else an observer has decided
+        known = self.options.resumed or hasattr(self.options.store, "decide")
+        if (approver is not None or known) and call.state == "asked":  # else an observer has decided
             self.work(call, partial(self._question, call, event, approver))
 
-    async def _question(self, call: Call, event: ApprovalRequested, approver: Approver) -> None:
-        decision = None
-        if call.state != "asked":
+    async def _question(self, call: Call, event: ApprovalRequested, approver: Approver | None) -> None:
+        """Looks for decisions on record, or for a run, where the store keeps no decisions; then asks the approver."""
+        decision = known = before = None
+        if call.state != "asked" or call.is_deciding:
             return
         try:
             with CancelScope() as call.scope:
                 await checkpoint()
-                decision = await approval.ask(approver, event)
+                known = await self._on_record(call)
+                if self.options.resumed and not hasattr(self.options.store, "decide"):
+                    before = await self._attempts.ran_before(call, call.fingerprint)
+                if known is None and before is None and approver is not None:
+                    decision = await approval.ask(approver, event)
         except Exception as error:  # a group that the approver's own task group made of its cancellation
             decision = approval.failed(error)
-        if decision is not None:
-            self.resolve(call, decision)
+        if known is not None:
+            self._resolve(call, known)
+        elif before is not None and call.state == "asked":
+            self.move(call, "refused", before)
+        elif decision is not None:
+            self._decide_for(call, decision)
 
-    def resolve(self, call: Call, decision: Resolution) -> bool:
-        """Applies a decision about a call; returns False if it comes too late."""
-        if call.state != "asked" or self.stopped is not None:
+    async def _on_record(self, call: Call) -> Resolution | None:
+        """Returns the end of the call's approval that the store has on record, whoever decided where. If the store
+        fails, the call goes on waiting."""
+        from .decisions import decides, look_up  # few programs have both a store and approvals
+
+        store = self.options.store
+        if not decides(store):
+            return None
+        try:
+            return approval.resolved(await look_up(store, call), call.requires)
+        except Exception as error:
+            self._not_kept(call, error)
+            return None
+
+    def _decide_for(self, call: Call, given: Resolution) -> None:
+        """Takes the answer of an approver; one without a name denies a call that needs several people."""
+        if given.approved and call.requires > 1 and not given.by:
+            given = approval.failed(
+                LocalProtocolError("the approver names nobody; return Decision.on(request, ..., by=)")
+            )
+        name = given.by[0] if given.by else ("approve" if call.requires > 1 else None)
+        decision = Decision(
+            call_id=call.call_id,
+            fingerprint=call.fingerprint,
+            verdict=given.approved,
+            by=name,
+            at=given.at,
+            reason=given.reason,
+        )
+        self.decide(call, decision, given.error)
+
+    def decide(self, call: Call, decision: Decision, error: BaseException | None = None) -> bool:
+        """Takes a decision about a call; returns False if it changes nothing. With a store, it counts once it is on
+        record there, and only if it is the first."""
+        if call.state != "asked" or self.stopped is not None or call.is_deciding:
             return False
-        self.move(call, "approved" if decision.approved else "denied", decision)
+        if self.options.store is not None:
+            if call.scope is not None:
+                call.scope.cancel()  # of its approver, who is asked no longer
+            call.is_deciding = True
+            self.work(call, partial(self._put_on_record, call, decision, error))
+            return True
+        found = self._decisions.setdefault(call.call_id, [])
+        if decision.verdict and any(one.by == decision.by for one in found):
+            return False
+        found.append(decision)
+        if (ended := approval.resolved(found, call.requires)) is not None:
+            self._resolve(call, replace(ended, error=error))
         return True
 
+    async def _put_on_record(self, call: Call, decision: Decision, error: BaseException | None) -> None:
+        """Puts a decision on record, and applies the one that is the first there."""
+        ended: Resolution | None = None
+        before: Ending | None = None
+        try:
+            with CancelScope() as call.scope:
+                ended = await self._first(call, decision, error)
+                if ended is not None and not ended.approved and not hasattr(self.options.store, "decide"):
+                    before = await self._attempts.ran_before(call, call.fingerprint)
+        except Exception as raised:
+            self._not_kept(call, raised)
+        finally:
+            call.is_deciding = False
+        if before is not None and call.state == "asked":
+            self.move(call, "refused", before)
+        elif ended is not None:
+            self._resolve(call, ended)
+
+    async def _first(self, call: Call, decision: Decision, error: BaseException | None) -> Resolution | None:
+        """Returns the end of the call's approval with this decision, or with those that were before it."""
+        from .decisions import decides, look_up, put_on_record
+
+        store = self.options.store
+        if decides(store):
+            try:
+                found = await put_on_record(store, call, decision)
+            except AlreadyDecided as earlier:
+                found, error = await look_up(store, call), None
+                who = one_line(earlier.first.by or "somebody", 100)
+                text = f"{call.label}: {'approved' if earlier.first.verdict else 'denied'} by {who} before"
+                self.host.emit(StreamWarning("already_decided", text))
+        else:
+            found = self._decisions.setdefault(call.call_id, [])
+            if not (decision.verdict and any(one.by == decision.by for one in found)):
+                found.append(decision)
+        ended = approval.resolved(found, call.requires)
+        return None if ended is None else replace(ended, error=error)
+
+    def _not_kept(self, call: Call, error: Exception) -> None:
+        self.host.emit(StreamWarning("decision_not_kept", f"{call.label}: the store raised {type_name(error)}"))
+
+    def _resolve(self, call: Call, ended: Resolution) -> None:
+        if call.state == "asked" and self.stopped is None:
+            self.move(call, "approved" if ended.approved else "denied", ended)
+
     def _resolved(self, call: Call) -> None:
-        decision = self._given
-        assert isinstance(decision, Resolution), "the input brings one"
-        self.host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
+        ended = self._given
+        assert isinstance(ended, Resolution), "the input brings one"
+        name = call.ready[0].name
+        self.host.emit(ApprovalResolved(call.call_id, name, ended.approved, ended.reason, by=ended.by, at=ended.at))
+
+    async def ran_before(self, call: Call, fingerprint: str) -> Ending | None:
+        """Returns the ending of a call that has run before, by the store; see `Attempts.ran_before`."""
+        with CancelScope() as call.scope:
+            return await self._attempts.ran_before(call, fingerprint)
+        return None
 
     # -- effects: the observation --
 
@@ -351,6 +459,9 @@ class Transitions:
         self._observe(call, endings.cancelled(call))
 
     def _end_left_over(self, call: Call) -> None:
+        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
+            self._observe(call, endings.undecided())  # left while the store was asked about it
+            return
         self._observe(call, endings.left_over(call))
 
     def _observe(self, call: Call, ending: Ending) -> None:
@@ -514,8 +625,10 @@ class Calls:
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
-            key = self._options.resumed.get(event.call_id)
-            if key is None:
+            kept = self._options.resumed.get(event.call_id)
+            if kept is not None:
+                key = kept.idempotency_key
+            else:
                 if self._key_prefix is None:  # nobody has passed a start on
                     self._key_prefix = self._prefix(None)
                 key = self._key_prefix + event.call_id
@@ -692,7 +805,15 @@ class Calls:
         return Ending("denied", CallRepeated(made.name, most))
 
     def _refuse(self, call: Call, ending: Ending) -> None:
-        self._transitions.move(call, "refused", ending)
+        kept = self._options.resumed.get(call.call_id)
+        if kept is None or self._options.store is None:
+            self._transitions.move(call, "refused", ending)
+        else:  # the rules of today do not change what happened: a call that has run has the ending that it had
+            self._transitions.work(call, partial(self._refuse_unless_it_ran, call, kept.fingerprint, ending))
+
+    async def _refuse_unless_it_ran(self, call: Call, fingerprint: str, ending: Ending) -> None:
+        before = await self._transitions.ran_before(call, fingerprint)
+        self._transitions.move(call, "refused", before or ending)
 
     def _go(self, call: Call) -> None:
         """Asks for approval if needed, else queues the call."""
@@ -724,20 +845,26 @@ class Calls:
         """True once a call was announced."""
         return bool(self._transitions.calls)
 
-    def decide(self, call_id: str, decision: Resolution, fingerprint: str | None) -> bool:
-        """Applies a decision about a call; returns False if that changes nothing, since the call was decided before or
+    def decide(
+        self, call_id: str, verdict: bool, fingerprint: str | None, *, by: str | None, reason: str | None
+    ) -> bool:
+        """Takes a decision about a call; returns False if that changes nothing, since the call was decided before or
         is over.
 
         Raises:
-            LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
+            LocalProtocolError: nobody was asked about it, or about these arguments; it needs several people, and this
+                one has no name; or this is another thread.
         """
         call = self._known(call_id, "an ApprovalRequested")
         if not call.asked:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != call.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
-        approval.check_loop(self._transitions.asked_in, "approve" if decision.approved else "deny")
-        decided = self._transitions.resolve(call, decision)
+        approval.check_loop(self._transitions.asked_in, "approve" if verdict else "deny")
+        if call.requires > 1 and by is None:
+            raise LocalProtocolError(f'the call requires {call.requires} people; say who decides: by="ann"')
+        decision = Decision(call_id=call_id, fingerprint=call.fingerprint, verdict=verdict, by=by, reason=reason)
+        decided = self._transitions.decide(call, decision)
         if decided:
             self._tell()
         return decided

@@ -77,7 +77,7 @@ _SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     RefusalDelta: ("refusal_delta", ("text",)),
     ToolCallStart: ("tool_call_start", ("call_id", "name")),
     ApprovalRequested: ("approval_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
-    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved")),
+    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved", "by", "at")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),
     EventsDropped: ("gap", ("from_seq", "to_seq")),
@@ -110,6 +110,8 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
     data = {field: getattr(event, field) for field in fields}
     if isinstance(event, ApprovalRequested) and event.findings:
         data["findings"] = [str(finding) for finding in event.findings]
+    if isinstance(event, ApprovalRequested) and event.requires > 1:
+        data["requires"] = event.requires
     return name, data
 
 

@@ -171,7 +171,7 @@ class AgentLoop:
         trajectory: Trajectory,
         drafts: bool,
         options: PipelineKeywords,
-        resuming: tuple[Suspended, Iterable[Decision]] | None,
+        resuming: tuple[Suspended, tuple[Decision, ...]] | None,
     ) -> None:
         self.trajectory = trajectory
         """The run that the steps share: id, numbering, observers."""
@@ -251,13 +251,15 @@ class AgentLoop:
         calls, keep `messages` beside them, and give both to another `agent_loop`."""
         return self._left_suspended if self._events is None else self._events.suspended
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
-        return self._step().approve(call, fingerprint=fingerprint)
+        return self._step().approve(call, fingerprint=fingerprint, by=by)
 
-    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+    def deny(
+        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
+    ) -> bool:
         """Denies a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
-        return self._step().deny(call, reason, fingerprint=fingerprint)
+        return self._step().deny(call, reason, fingerprint=fingerprint, by=by)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call of the current step, and no other; see `Pipeline.cancel`."""
@@ -276,6 +278,9 @@ class AgentLoop:
         if self._state != "new":
             raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
         self._state = "open"
+        if self._resuming is not None and (store := self._options.get("store")) is not None:
+            suspended, decisions = self._resuming
+            await suspended.decide(decisions, store)
         self._is_ours = self.trajectory.enter()
         if not is_in_generator():
             self._group = await create_task_group().__aenter__()
@@ -376,7 +381,7 @@ class AgentLoop:
     async def _begin(self) -> OpenPipeline:
         try:
             if self._resuming is not None and not self.turns:
-                return self._resume(*self._resuming).open_in(self._group)
+                return self._resume(self._resuming[0]).open_in(self._group)
             self._asked += 1
             requested_at = time.monotonic()
             self.trajectory.began_at = self.trajectory.began_at or requested_at
@@ -399,13 +404,12 @@ class AgentLoop:
             raise
         return block.open_in(self._group)
 
-    def _resume(self, suspended: Suspended, decisions: Iterable[Decision]) -> Pipeline:
-        """Returns the step that was left: its calls are decided, and the model is not asked."""
+    def _resume(self, suspended: Suspended) -> Pipeline:
+        """Returns the step that was left: the decisions about its calls are on record, and the model is not asked."""
         resumed_options = of_resume(self._options)
         return resume(
             suspended,
             tools=self._conversation.tools,
-            decisions=decisions,
             trajectory=self.trajectory,
             **resumed_options,
         )

@@ -12,7 +12,7 @@ step has its end.
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextvars import copy_context
 from dataclasses import replace
 from types import TracebackType
@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 from ..dispatch import CallPool, Calls, DispatchOptions
-from ..dispatch.approval import Resolution, check_loop
+from ..dispatch.approval import check_loop
 from ..dispatch.options import LEAVES_CALLS
 from ..dispatch.states import Mention
 from ..dispatch.timers import Timer, Timers
@@ -81,6 +81,7 @@ class Pipeline:
         trajectory: Trajectory,
         drain: bool,
         suspended: Suspended | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
         requested_at: float | None = None,
         request: Mapping[str, Any] | None = None,
         settled: Mapping[str, Observation] | None = None,
@@ -96,6 +97,7 @@ class Pipeline:
         self._calls = Calls(transitions, tools)
         self._origins = options.origins
         self._resumed = suspended
+        self._before = before  # what is to be done before the step begins
         self._asks_model = asks_model
         self._request = request
         self._dispatches = options.policy not in LEAVES_CALLS
@@ -228,7 +230,7 @@ class Pipeline:
             traceparent=run.traceparent(),
         )
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
         """Approves a call that waits for it, so that the call runs when its turn comes. Returns False if that changes
         nothing: the call has been decided, or the block was left.
 
@@ -238,16 +240,22 @@ class Pipeline:
         Args:
             call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
             fingerprint: of the arguments that were approved, if they were looked at elsewhere.
+            by: who approves it. A call of a tool with ``requires=2`` runs when two have, by different names.
+
+        With a store that keeps decisions, this one counts if it is the first there; `ApprovalResolved` says whose does.
 
         Raises:
-            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
+            LocalProtocolError: nobody was asked about this call or these arguments; it needs a name; or this is another
+                thread.
         """
-        return self._decide(call, Resolution(True), fingerprint)
+        return self._decide(call, True, fingerprint, by=by)
 
-    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+    def deny(
+        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
+    ) -> bool:
         """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
         else is as in `approve`."""
-        return self._decide(call, Resolution(False, reason), fingerprint)
+        return self._decide(call, False, fingerprint, by=by, reason=reason)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
@@ -268,14 +276,17 @@ class Pipeline:
         self._outbox.resting &= not changed
         return changed
 
-    def _decide(self, call: Asked, decision: Resolution, fingerprint: str | None) -> bool:
+    def _decide(
+        self, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, reason: str | None = None
+    ) -> bool:
         self._check_begun()
         if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
             # A call of another step may have the same id and arguments.
             raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
         if fingerprint is None:
             fingerprint = getattr(call, "fingerprint", None)  # a `ToolCall` has none
-        decided = self._calls.decide(call if isinstance(call, str) else call.call_id, decision, fingerprint)
+        call_id = call if isinstance(call, str) else call.call_id
+        decided = self._calls.decide(call_id, verdict, fingerprint, by=by, reason=reason)
         self._outbox.resting &= not decided
         return decided
 
@@ -410,6 +421,9 @@ class Pipeline:
 
     async def _enter(self) -> None:
         """Begins the step, in this task."""
+        if self._before is not None:
+            self._state = "opening"
+            await self._before()
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._token = current_token()

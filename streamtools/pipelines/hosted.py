@@ -71,8 +71,10 @@ class HasCalls(Protocol):
     def suspended(self) -> Suspended | None: ...
     async def __anext__(self) -> Event: ...
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation: ...
-    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool: ...
-    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool: ...
+    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool: ...
+    def deny(
+        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
+    ) -> bool: ...
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool: ...
 
 
@@ -209,13 +211,15 @@ class OpenPipeline:
         await self._hosted.begun.wait()
         return await self._pipeline.run_call(call)
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. A loop's end then closes nothing."""
-        return self._pipeline.approve(call, fingerprint=fingerprint)
+        return self._pipeline.approve(call, fingerprint=fingerprint, by=by)
 
-    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+    def deny(
+        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
+    ) -> bool:
         """Denies a call that waits for an approval; see `Pipeline.deny`."""
-        return self._pipeline.deny(call, reason, fingerprint=fingerprint)
+        return self._pipeline.deny(call, reason, fingerprint=fingerprint, by=by)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, and no other; see `Pipeline.cancel`."""
@@ -421,13 +425,15 @@ class SyncBlock(Generic[B]):
         observation: Observation = self._wait(partial(self._block.run_call, call))
         return observation
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
-        return self._ask(lambda: self._block.approve(call, fingerprint=fingerprint))
+        return self._ask(lambda: self._block.approve(call, fingerprint=fingerprint, by=by))
 
-    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+    def deny(
+        self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
+    ) -> bool:
         """Denies a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
-        return self._ask(lambda: self._block.deny(call, reason, fingerprint=fingerprint))
+        return self._ask(lambda: self._block.deny(call, reason, fingerprint=fingerprint, by=by))
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, and no other; see `Pipeline.cancel`."""

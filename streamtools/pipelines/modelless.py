@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
-from ..dispatch import Approver, Decision, Deny, DispatchOptions
+from ..dispatch import Decision, DispatchOptions
+from ..dispatch.decisions import decides
 from ..dispatch.options import check_context, check_operations, executors_of, has_policy, middleware_of
 from ..dispatch.store import IdempotencyStore
-from ..dispatch.suspended import Suspended, SuspendedCall
-from ..errors import DecisionError
-from ..events import ApprovalRequested
+from ..dispatch.suspended import Suspended, SuspendedCall, no_decisions
 from ..limits import Limits
 from ..observers import Observer
 from ..parts import Finding
 from ..sources import open_source
 from ..stages import DEFAULT, StageList
-from ..text import one_line
 from ..tools import AnyTools, Toolset
 from .block import Pipeline
 from .entry import StepKeywords, check_arguments, reads_text, toolset_of
@@ -53,7 +52,9 @@ def resume(
         suspended: the calls.
         tools: the tools that they call, as for the pipeline that they come from.
         store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
-        decisions: those made so far, each about a call as it was shown; see `Decision`.
+        decisions: those made so far, each about a call as it was shown; see `Decision`. As the block is entered they
+            are put on record in the store, as by `Suspended.decide`, with its errors. Those on record hold in any case:
+            a run that died after a decision goes on with it if it is resumed without any.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
         options: ``context``, ``approve`` (asked about the calls that are not decided), ``policy``, ``executor``,
@@ -61,14 +62,19 @@ def resume(
             were within their own run's limits are accepted here.
 
     Raises:
-        DecisionError: a decision is about none of the calls, or about another one than was shown.
-        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or no such option.
+        DecisionError: a decision is about none of the calls, or about another one than was shown. As the block is
+            entered: `AlreadyDecided`, and nothing has run.
+        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or it does not keep
+            decisions and there are some; or there is no such option.
         ValueError: two decisions are about one call, or an option has an unknown value.
     """
     if not isinstance(suspended, Suspended):
         raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
     if store is None:
         raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
+    decisions = suspended.checked(decisions)
+    if decisions and not decides(store):
+        raise TypeError(no_decisions(store))
     step = _ModellessStep(tools, options, trajectory)
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
@@ -86,13 +92,14 @@ def resume(
         step.dispatch(
             run,
             kept={call.call_id: call.findings for call in suspended.calls},
-            approver=_decided(suspended, decisions, options.get("approve")),
+            approver=options.get("approve"),
             store=store,
             quotes=quotes,
-            resumed={call.call_id: call.idempotency_key for call in suspended.calls},
+            resumed={call.call_id: call for call in suspended.calls},
         ),
         run,
         suspended=suspended,
+        before=partial(suspended.decide, decisions, store) if decisions else None,
     )
 
 
@@ -219,46 +226,6 @@ class _ModellessStep:
             asks_model=False,
             **own,
         )
-
-
-def _decided(suspended: Suspended, decisions: Iterable[Decision], approve: Approver | None) -> Approver | None:
-    """Returns an approver that knows the decisions and asks `approve` for the rest."""
-    verdicts = _checked(suspended, decisions)
-    if not verdicts:
-        return approve
-
-    def decide(request: ApprovalRequested) -> Any:
-        found = verdicts.get(request.call_id)
-        if found is None:
-            return None if approve is None else approve(request)
-        if found.fingerprint != request.fingerprint:  # the tools of today read the same text differently
-            return Deny("its arguments are no longer those that were decided about")
-        return found.verdict
-
-    return decide
-
-
-def _checked(suspended: Suspended, decisions: Iterable[Decision]) -> dict[str, Decision]:
-    """Returns the decisions by call, each about a suspended call as it was shown."""
-    waiting = {call.call_id: call for call in suspended.calls}
-    found: dict[str, Decision] = {}
-    for one in decisions:
-        if not isinstance(one, Decision):
-            raise TypeError(
-                f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not say "
-                "which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
-            )
-        shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)
-        if call is None:
-            known = ", ".join(one_line(known, 100) for known in sorted(waiting))
-            raise DecisionError(one.call_id, "unknown_call", f"no call {shown!r} is suspended; there are {known}")
-        if call.fingerprint != one.fingerprint:
-            why = f"the call {shown!r} that waits is not the one that was shown: its tool or arguments differ"
-            raise DecisionError(one.call_id, "changed_call", why)
-        if one.call_id in found:
-            raise ValueError(f"decisions: two are about the call {shown!r}")
-        found[one.call_id] = one
-    return found
 
 
 def _decoder_of(suspended: Suspended, tools: Toolset, stages: StageList, limits: Limits) -> CallsDecoder:

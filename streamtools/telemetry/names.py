@@ -184,6 +184,8 @@ class Names:
     """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
     approval_verdict: str = "streamtools.approval.verdict"
     """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
+    approval_by: str = "streamtools.approval.by"
+    """The names of those who decided, where they are known."""
     approval_findings: str = "streamtools.approval.findings"
     """Where the values of the call's arguments come from, if it has a policy."""
     waiting_tool: str = "streamtools.tool.name"

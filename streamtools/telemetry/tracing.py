@@ -555,6 +555,10 @@ class AttributeWriter:
             found[names.approval_findings] = self._cut("; ".join(map(str, asked.findings)), self.max_chars)
         return found
 
+    def people(self, names: Sequence[str]) -> list[str]:
+        """Returns the names of those who decided, as an attribute's value."""
+        return [self.text(name) for name in names]
+
     def wait(self, step: StepStart, start: ToolCallStart, reason: str) -> Attributes:
         """Returns the attributes of a time in which a call could not start."""
         found = {**self._of_call(step, start), self.names.wait_reason: reason}
@@ -896,6 +900,8 @@ class CallSpans:
     def approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
         """Ends the wait for an approval."""
         known = step.calls.get(event.call_id)
+        if known is not None and known.approval is not None and event.by:
+            known.approval.set_attribute(self._names.approval_by, self._writer.people(event.by))
         self._end_approval(step, known, "approved" if event.approved else "denied", event)
 
     def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: CausedEvent) -> None:

@@ -199,8 +199,8 @@ class Tool(RunOptions, Generic[P, R]):
             coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
-            running: ``effect``, ``needs_approval``, ``policy``, ``trusted``, ``timeout``, ``max_concurrency``,
-                ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -263,8 +263,8 @@ class Tool(RunOptions, Generic[P, R]):
             check: likewise.
             output_schema: see `tool`.
             annotations: hints in MCP's words.
-            running: ``effect``, ``needs_approval``, ``policy``, ``trusted``, ``timeout``, ``max_concurrency``,
-                ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
+            running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:

@@ -48,6 +48,8 @@ AnyPolicy: TypeAlias = Callable[[tuple[Finding, ...]], Any]
 None: somebody is asked. False or ``Deny("why")``: it does not run. `untrusted` and `only_from_user` of
 `streamtools.provenance` make some."""
 
+MOST_APPROVERS = 16  # of one call; each is one more operation of the store
+
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
 """Makes a call wait for an approval: always, never, or by a function of the validated arguments by name."""
 
@@ -60,6 +62,8 @@ class RunOptions:
     """The effect of a second run of the same call."""
     needs_approval: NeedsApproval = False
     """A call waits until somebody has approved it."""
+    requires: int = field(default=1, repr=False)
+    """The number of people who have to approve it."""
     policy: AnyPolicy | Sequence[AnyPolicy] | None = field(default=None, repr=False)
     """Asks about a call, or denies it, by the texts that its arguments come from."""
     trusted: bool = field(default=False, repr=False)
@@ -117,6 +121,7 @@ class RunKeywords(TypedDict, total=False):
 
     effect: Effect
     needs_approval: NeedsApproval
+    requires: int
     policy: AnyPolicy | Sequence[AnyPolicy] | None
     trusted: bool
     timeout: float | None
@@ -189,6 +194,8 @@ def check_options(tool: str, options: ToolOptions) -> None:
             raise refuse(tool, f"{name}: expected {expected}, got {got}")
     if options.retries and options.effect == "once":
         raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
+    if options.requires > 1 and options.needs_approval is False and options.policy is None:
+        raise refuse(tool, f"requires={options.requires} is of an approval; give it needs_approval= or policy=, too")
     if options.operation is not None and options.effect != "once":
         raise refuse(tool, f"operation: a {options.effect!r} tool may run again; it is for effect='once'")
     if options.operation is None and options.scope != "run":
@@ -223,6 +230,7 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, bool) or _is_plain_function(value),
         "True, False, or a plain function of the arguments by name",
     ),
+    "requires": (lambda value: _is_count(value, 1) and value <= MOST_APPROVERS, f"an integer of 1 to {MOST_APPROVERS}"),
     "policy": (
         lambda value: all(map(_is_plain_function, policies_of(value))),
         "untrusted(...), only_from_user(...), a plain function of the findings, or a list of these",

@@ -61,6 +61,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
         needs_approval: True, and no call runs before somebody has approved it (`Pipeline.approve`); or a plain function
             of the validated arguments by name that says so for one call. If that function raises, the call fails.
+        requires: how many people have to approve such a call, each by another name (``approve(event, by="ann")``). One
+            denial ends it.
         policy: asks about a call, or denies it, by the texts that its arguments come from: ``untrusted("to")`` or
             ``only_from_user("to")`` of `streamtools.provenance`, or a function; several as a list.
         trusted: the tool's results count as trusted for such policies: nobody but the program writes them.

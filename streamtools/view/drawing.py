@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from ..events import (
@@ -396,7 +397,7 @@ class Drawing:
         call = self._call(event)
         if (wait := self._asked.pop(call.id, None)) is not None:
             wait.end = self._now
-        call.facts.append(("approval", "approved" if event.approved else "denied"))
+        call.facts.append(("approval", _words_of(event)))
         return call
 
     def _started(self, event: ToolStarted) -> Lane:
@@ -458,6 +459,21 @@ _DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
     Observation: Drawing._observed,
 }
 """How each event is drawn; any other is a mark on its step."""
+
+
+_LAST_AT = 253_402_300_800  # the year 10,000, which a recording may name and a date may not have
+
+
+def _words_of(event: ApprovalResolved) -> str:
+    """Returns a decision in words: what, by whom and when."""
+    verdict = "approved" if event.approved else "denied"
+    if event.by:
+        verdict += f" by {' and '.join(event.by)}"
+    return (
+        f"{verdict} at {datetime.fromtimestamp(event.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        if 0 < event.at < _LAST_AT
+        else verdict
+    )
 
 
 # -- the observer ------------------------------------------------------------------------------------------------------

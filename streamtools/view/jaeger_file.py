@@ -206,6 +206,9 @@ class _SpanDrawing:
         reason = _WORDS.get(span.text(NAMES.wait_reason) or "approval", WAITS["limit"].words)
         call.waits.append(Span(reason=reason, start=self._at(span.start), end=self._at(span.end)))
         call.waits.sort(key=lambda wait: wait.start)
+        if verdict := span.text(NAMES.approval_verdict):
+            by = span.tags.get(NAMES.approval_by)
+            call.facts.append(("approval", f"{verdict} by {by}" if isinstance(by, str) and by else verdict))
         if found := span.text(NAMES.approval_findings):
             call.facts += [(ORIGIN, words) for words in found.split("; ")]
         self.picture.touch(call)

@@ -446,7 +446,7 @@ async def test_what_was_suspended_is_within_the_limits_that_it_is_resumed_with()
     suspended = await suspended_of([("call_1", "pay", '{"to": "x"}'), ("call_2", "pay", '{"to": "y"}')])
     store, decisions = MemoryStore(), {"call_1": True, "call_2": True}
     later = await resumed(suspended, limits=tight, store=store, decisions=decisions)
-    again = await resumed(suspended, store=store, decisions=decisions)
+    again = await resumed(suspended, store=store)
     assert outcomes(later) == outcomes(again) == {"call_1": "ok", "call_2": "ok"}
     assert [o.recorded for o in again.turn.observations] == [True, True]
     assert len(ran) == 2

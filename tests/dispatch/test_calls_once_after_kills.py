@@ -189,9 +189,9 @@ async def test_a_call_that_waited_for_an_approval_runs_once_though_it_is_resumed
     text = waiting.pipeline.suspended.to_text(key)
     seen: list[Observation] = []
     async with ProcessExecutor([placed_tools.place_order]) as executor:
-        for _ in range(2):
+        for verdicts in ({"a": True}, {}):
             suspended = Suspended.from_text(text, key)
-            options: dict[str, Any] = {"decisions": decisions_on(suspended, {"a": True}), "executor": executor}
+            options: dict[str, Any] = {"decisions": decisions_on(suspended, verdicts), "executor": executor}
             with anyio.fail_after(WAIT_S):
                 async with resume(suspended, tools=[made], store=store, **options) as events:
                     seen += [event async for event in events if isinstance(event, Observation)]

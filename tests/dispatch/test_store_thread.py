@@ -42,6 +42,9 @@ class SlowStore(ThreadedStore):
         self.done.append(f"{'abandon' if lease is None else 'renew'} {' '.join(claims)}")
         self.renewed.set()
 
+    def _decide(self, key: str, record: bytes | None, job: StoreJob) -> bytes | None:
+        return record
+
     def _disconnect(self) -> None:
         self.done.append("disconnect")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import anyio
@@ -25,7 +26,7 @@ from streamtools import (
     tool,
 )
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.errors import DecisionError, SuspendedError
+from streamtools.errors import AlreadyDecided, DecisionError, SuspendedError
 from streamtools.events import StepStart, ToolStarted
 from streamtools.exports import export_all
 from streamtools.history import lint, with_results
@@ -132,7 +133,7 @@ CHANGES: list[Any] = [
     _changed(["suspended", "calls", 0, "idempotency_key"], "another"),
     _changed(["suspended", "run_id"], "another"),
     _changed(["issued_at"], 9_999_999_999),
-    _changed(["version"], 4),
+    _changed(["version"], 5),
     _changed(["extra"], 1),
     lambda said: json.dumps({**said, "suspended": {**said["suspended"], "calls": said["suspended"]["calls"][:1]}}),
     lambda said: json.dumps([said]),
@@ -156,7 +157,7 @@ async def test_a_state_that_was_changed_is_refused() -> None:
 
 async def test_a_state_that_was_signed_with_another_key_is_refused() -> None:
     text = await suspended_text()
-    with pytest.raises(SuspendedError, match="changed, or signed with another key"):
+    with pytest.raises(SuspendedError, match="changed, or signed with another key or for another user"):
         Suspended.from_text(text, b"another key of some length")
 
 
@@ -174,7 +175,7 @@ async def test_a_state_that_is_too_old_is_refused_and_says_how_old_it_may_be(
 @pytest.mark.parametrize("key", [b"short", "", b"", 7])
 async def test_a_key_that_is_none_is_refused(key: Any) -> None:
     text = await suspended_text()
-    with pytest.raises(ValueError, match="key is a secret of at least 16 bytes"):
+    with pytest.raises(ValueError, match="each key is a secret of at least 16 bytes"):
         Suspended.from_text(text, key)
     with pytest.raises(ValueError, match="key is a secret of at least 16 bytes"):
         Suspended.from_text(text, KEY).to_text(key)
@@ -248,7 +249,7 @@ async def test_the_run_goes_on_with_its_id_its_step_its_numbers_and_the_calls_ke
 async def test_a_call_that_is_resumed_twice_runs_once_and_has_the_same_result() -> None:
     text, store = await suspended_text(), MemoryStore()
     first = await resumed(text, store, decisions={"a": True})
-    second = await resumed(text, store, decisions={"a": True, "b": True})
+    second = await resumed(text, store, decisions={"b": True})
     assert ran == ["x 5", "y 1"]
     (a, b) = [o for o in second.turn.observations if o.outcome == "ok"]
     assert (a.value, a.recorded, a.attempts, b.recorded) == ("paid x", True, 0, False)
@@ -265,7 +266,9 @@ async def test_a_call_that_was_approved_before_it_was_suspended_does_not_run_aga
                 text = events.suspended.to_text(KEY)
                 events.approve("a")
                 _ = [event async for event in events]
-        later = await resumed(text, store, decisions={"a": True})
+        with pytest.raises(AlreadyDecided):
+            await resumed(text, store, decisions={"a": False})
+        later = await resumed(text, store)
     assert ran == ["x 5"]
     assert outcomes(later)["a"] == "ok"
 
@@ -379,12 +382,14 @@ def test_a_decision_is_checked_where_it_is_made() -> None:
     for given, words in (
         ({"call_id": 7, "fingerprint": "f", "verdict": True}, "expected call_id as a str, got int"),
         ({"call_id": "c", "fingerprint": None, "verdict": True}, "expected fingerprint as a str, got NoneType"),
-        ({"call_id": "c", "fingerprint": "f", "verdict": "yes"}, "expected True, False or Deny"),
-        ({"call_id": "c", "fingerprint": "f", "verdict": None}, "expected True, False or Deny"),
-        ({"call_id": "c", "fingerprint": "f", "verdict": 1}, "expected True, False or Deny"),
+        *(({"verdict": one}, "expected True or False as verdict") for one in ("yes", None, 1, Deny("no"))),
+        *(({"by": one}, "expected by as a str or None, got") for one in (7, ["ann"], b"ann")),
+        *(({"by": one}, "expected by of 1 to 256 characters, got") for one in ("", "x" * 257)),
+        *(({"at": one}, "expected at in seconds since 1970, got") for one in ("now", True, None, -1, 1e999, math.nan)),
+        ({"reason": 7}, "expected reason as a str or None, got int"),
     ):
-        with pytest.raises(TypeError, match=words):
-            Decision(**given)
+        with pytest.raises((TypeError, ValueError), match=words):
+            Decision(**{"call_id": "c", "fingerprint": "f", "verdict": True, **given})
 
 
 def test_only_what_was_read_is_resumed() -> None:

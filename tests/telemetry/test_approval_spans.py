@@ -135,8 +135,8 @@ async def test_a_call_that_the_store_remembered_says_so_in_its_span_and_its_repo
     first, second, store = Trace(), Trace(), MemoryStore()
     suspended = (await decided(first)).suspended
     assert suspended is not None
-    for trace in (first, second):
-        decisions = decisions_on(suspended, {"c": True})
+    for trace, verdicts in ((first, {"c": True}), (second, {})):
+        decisions = decisions_on(suspended, verdicts)
         options: dict[str, Any] = {"store": store, "decisions": decisions, "observers": [Tracing(trace.provider)]}
         async with resume(suspended, tools=[pay], **options) as events:
             _ = [event async for event in events]

@@ -212,7 +212,7 @@ async def test_what_happened_the_day_before() -> None:
         async for _ in loop:
             pass
     assert loop.suspended is not None
-    kept = Suspended.from_text(loop.suspended.to_text(key="k" * 32), key="k" * 32)
+    kept = Suspended.from_text(loop.suspended.to_text("k" * 32), "k" * 32)
     before = {span.context.trace_id for span in exporter.get_finished_spans() if span.context is not None}
     await resume(
         kept, tools=[pay], store=store, decisions=decisions_on(kept, {"c1": True}), observers=[Tracing(provider)]
