@@ -87,9 +87,10 @@ fuzz: $(VENV)/.dev  ## the fuzzers, a minute each, side by side; SEED=n derives 
 	  $(BIN)/python tests/fuzz/fuzz_$$each.py --seconds 60 --seed $$seed & pids="$$pids $$!"; done; \
 	for pid in $$pids; do wait $$pid || exit 1; done
 
-soak: $(VENV)/.dev  ## hours, not minutes: 10,000 calls around their begin, 500 interrupts
+soak: $(VENV)/.dev  ## hours, not minutes: 10,000 calls around their begin, 500 interrupts, 2,000 payments decided at once
 	$(BIN)/python -m benchmarks.soak_double_runs 10000
 	$(BIN)/python -m benchmarks.soak_interrupts 500
+	$(BIN)/python -m benchmarks.soak_deciders 2000
 
 test-pydantic: $(PYDANTICS:%=test-pydantic-%)  ## the tool boundary with each older pydantic, too
 

@@ -140,15 +140,31 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T15": (
-        "forged approvals and suspended calls",
+        "forged or copied states of suspended calls",
         (
             "tests/dispatch/test_suspended.py::test_a_state_that_was_changed_is_refused",
-            "tests/dispatch/test_suspended.py::test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id",
             "tests/security/test_resumption.py::test_every_change_of_a_signed_state_is_refused",
             "tests/security/test_resumption.py"
             "::test_whatever_is_given_for_a_state_is_refused_by_its_signature_before_it_is_read",
             "tests/security/test_resumption.py"
             "::test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_error",
+            "tests/dispatch/test_decisions.py::test_a_state_is_read_only_for_those_it_belongs_to",
+            "tests/dispatch/test_decisions.py::test_a_ring_of_keys_signs_with_the_first_and_accepts_each",
+        ),
+    ),
+    "T37": (
+        "decisions that contradict each other, or what has happened",
+        (
+            "tests/dispatch/test_suspended.py::test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id",
+            "tests/dispatch/test_decisions.py"
+            "::test_of_two_decisions_in_whatever_order_the_first_counts_and_the_second_is_told_of_it",
+            "tests/dispatch/test_decisions.py"
+            "::test_of_processes_that_decide_at_once_one_is_the_first_and_the_others_are_told_whose_counts",
+            "tests/dispatch/test_decisions.py::test_a_run_that_died_after_the_decision_goes_on_with_it_and_runs_once",
+            "tests/dispatch/test_decisions.py::test_a_call_that_has_run_is_never_denied_by_the_rules_of_today",
+            "tests/dispatch/test_decisions.py::test_two_people_approve_each_by_name_and_one_denial_ends_it",
+            "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
+            "benchmarks/soak_deciders.py",
         ),
     ),
     "T16": (

@@ -65,8 +65,8 @@ from .timers import Timer, Timers
 
 __all__ = [
     "CallClaim", "CallValue", "Claim", "Claimed", "DecidingStore", "EndUnknown", "IdempotencyStore", "LeasingStore",
-    "MemoryStore", "Recorded", "StillRunning", "StoreFailed", "UnsavedEnd", "UnsavedEnds", "call_fingerprint", "lease_of", "run_once",
-    "unsaved_ends",
+    "MemoryStore", "Recorded", "StillRunning", "StoreFailed", "UnsavedEnd", "UnsavedEnds", "call_fingerprint",
+    "lease_of", "run_once", "unsaved_ends",
 ]  # fmt: skip
 
 

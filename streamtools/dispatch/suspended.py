@@ -36,7 +36,7 @@ from .budgets import Spent
 from .decisions import check_named, decides, look_up, put_on_record
 from .endings import undecided
 from .states import Call
-from .store import IdempotencyStore
+from .store import DecidingStore, IdempotencyStore
 
 __all__ = ["Asked", "BoundTo", "Keys", "Suspended", "SuspendedCall"]
 
@@ -172,6 +172,11 @@ class Suspended:
                 raise AlreadyDecided(one.call_id, known[-1])
         for one in checked:
             await put_on_record(store, waiting[one.call_id], one)
+
+    async def decisions(self, store: DecidingStore) -> tuple[Decision, ...]:
+        """Returns the decisions about these calls that are on record, in the order of the calls; several about a call
+        that requires several people."""
+        return tuple([one for call in self.calls for one in await look_up(store, call)])
 
     def checked(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
         """Returns the decisions, each about one of these calls as it was shown; `resume` calls this. See `decide`."""

@@ -64,6 +64,6 @@ class Client:
         assert self.start is not None
         assert not self.ended
         self.pieces.append(message["body"])
-        self.ended = not message["more_body"]
+        self.ended = not message.get("more_body", False)
         if self._on_body is not None:
             await self._on_body(message["body"])

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from approval_asked import SECRET, ask, pay
 
 from streamtools import Decision, Suspended, agent_loop
 from streamtools.dispatch import SqliteStore
+from streamtools.errors import AlreadyDecided
 
 
 async def main() -> None:
@@ -15,6 +17,8 @@ async def main() -> None:
     history = json.loads(Path("history.json").read_text())
     decisions = [Decision.on(call, True) for call in suspended.calls]
     with SqliteStore("calls.db") as store:
+        with suppress(AlreadyDecided):  # the button was pressed before: the run goes on with the first decision
+            await suspended.decide(decisions, store)
         run = agent_loop(
             ask,
             history,
@@ -22,7 +26,6 @@ async def main() -> None:
             wire="openai.chat_completions",
             store=store,
             suspended=suspended,
-            decisions=decisions,
         )
         turn = await run
     print(run.outcome, turn.text)

@@ -4,12 +4,12 @@ import os
 
 import httpx
 from fastapi import FastAPI
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from streamtools import AgentLoop, Decision, Suspended, agent_loop, tool
 from streamtools.dispatch import SqliteStore
-from streamtools.errors import DecisionError
+from streamtools.errors import AlreadyDecided, DecisionError
 from streamtools.integrations import EventStreamResponse
 
 SECRET = b"32 bytes that only your servers know"
@@ -20,7 +20,6 @@ model = httpx.AsyncClient(base_url=os.environ["OPENAI_BASE_URL"])
 store = SqliteStore(os.environ["CALLS"])
 history: list[dict] = []
 waiting: list[str] = []
-decided: set[tuple[str, str]] = set()
 paid: list[str] = []
 
 
@@ -47,7 +46,10 @@ async def ask(messages, tools):
 
 async def keep(run: AgentLoop) -> None:
     history[:] = run.messages
-    waiting[:] = [] if run.suspended is None else [run.suspended.to_text(SECRET)]
+    if (
+        run.suspended is not None
+    ):  # a state stays when its calls are decided, so that a second click is told of the first
+        waiting[:] = [run.suspended.to_text([SECRET])]
 
 
 @app.post("/chat")
@@ -58,16 +60,15 @@ async def chat(question: Question) -> EventStreamResponse:
 
 @app.post("/decide")
 async def decide(clicks: list[Click]) -> Response:
-    if any((click.call_id, click.fingerprint) in decided for click in clicks):
-        return PlainTextResponse("decided before", 409)
     if not waiting:
-        return PlainTextResponse("no call waits", 404)
+        return JSONResponse({"error": "no call waits"}, 404)
     decisions = [Decision(call_id=one.call_id, fingerprint=one.fingerprint, verdict=one.approved) for one in clicks]
-    suspended = Suspended.from_text(waiting[0], SECRET)
+    suspended = Suspended.from_text(waiting[0], [SECRET])
     try:
-        run = agent_loop(ask, history, tools=[pay], wire=WIRE, store=store, suspended=suspended, decisions=decisions)
+        await suspended.decide(decisions, store)
+    except AlreadyDecided as error:
+        return JSONResponse({"error": str(error), "approved": error.first.verdict}, 409)
     except DecisionError as error:
-        return PlainTextResponse(str(error), 404 if error.code == "unknown_call" else 409)
-    decided.update((click.call_id, click.fingerprint) for click in clicks)
-    waiting.clear()
+        return JSONResponse({"error": str(error)}, 404 if error.code == "unknown_call" else 409)
+    run = agent_loop(ask, history, tools=[pay], wire=WIRE, store=store, suspended=suspended)
     return EventStreamResponse(run, after=keep)
