@@ -46,6 +46,7 @@ from ..text import cut
 from .picture import (
     APPROVAL,
     BY_CODE,
+    DECIDED,
     MAX_CHARS,
     MAX_EVENTS,
     ORIGIN,
@@ -397,7 +398,7 @@ class Drawing:
         call = self._call(event)
         if (wait := self._asked.pop(call.id, None)) is not None:
             wait.end = self._now
-        call.facts.append(("approval", _words_of(event)))
+        call.facts.append((DECIDED, _words_of(event)))
         return call
 
     def _started(self, event: ToolStarted) -> Lane:

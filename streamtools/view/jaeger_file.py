@@ -16,7 +16,20 @@ from typing import Annotated, Any
 from ..fields import Range, fits
 from ..parts import WAITS
 from ..telemetry.names import SEMCONV
-from .picture import BY_CODE, ORIGIN, Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try, early_fact
+from .picture import (
+    BY_CODE,
+    DECIDED,
+    ORIGIN,
+    Arrow,
+    CallLane,
+    Picture,
+    RunHead,
+    Span,
+    StepLane,
+    StreamPiece,
+    Try,
+    early_fact,
+)
 
 __all__ = ["draw_jaeger", "is_jaeger"]
 
@@ -208,7 +221,7 @@ class _SpanDrawing:
         call.waits.sort(key=lambda wait: wait.start)
         if verdict := span.text(NAMES.approval_verdict):
             by = span.tags.get(NAMES.approval_by)
-            call.facts.append(("approval", f"{verdict} by {by}" if isinstance(by, str) and by else verdict))
+            call.facts.append((DECIDED, f"{verdict} by {by}" if isinstance(by, str) and by else verdict))
         if found := span.text(NAMES.approval_findings):
             call.facts += [(ORIGIN, words) for words in found.split("; ")]
         self.picture.touch(call)

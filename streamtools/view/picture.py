@@ -19,8 +19,8 @@ from ..record import RecordedError
 from ..text import cut, type_name
 
 __all__ = [
-    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "ORIGIN", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span",
-    "StepLane", "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
+    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "DECIDED", "Lane", "Mark", "ORIGIN", "Picture", "RunHead", "Seen",
+    "Span", "StepLane", "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
 ]  # fmt: skip
 
 
@@ -400,6 +400,9 @@ def early_fact(fate: str, won_s: float) -> tuple[str, str]:
 
 ORIGIN = "origin"
 """The label of a fact about where an argument's value comes from."""
+
+DECIDED = "approval"
+"""The label of a fact about what was decided, by whom and when."""
 
 
 def facts_of(event: Observation) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from ..events import Event, StepEnd
 from ..parts import OUTCOMES, Tone
 from ..text import cut, one_line, printable
 from .drawing import LEFT, PROVIDERS, Watch
-from .picture import BY_CODE, ORIGIN, CallLane, Picture, StepLane, StreamPiece
+from .picture import BY_CODE, DECIDED, ORIGIN, CallLane, Picture, StepLane, StreamPiece
 
 __all__ = ["TerminalView", "show"]
 
@@ -228,6 +228,8 @@ class _Step:
             if not call.tries:  # somebody decides, or has denied
                 for words in (text for label, text in call.facts if label == ORIGIN):
                     yield Padding(_plain(cut(one_line(words), 2 * width), "yellow"), (0, 2, 0, 4))
+            for words in (text for label, text in call.facts if label == DECIDED and " by " in text):
+                yield Padding(_plain(cut(one_line(words), 2 * width), "dim"), (0, 2, 0, 4))
             if outcome_line := self._outcome_line(call):
                 colour = self._shape(call)[1] if call.error else "default"
                 yield Padding(_plain(cut(outcome_line, 2 * width), colour), (0, 2, 0, 4))

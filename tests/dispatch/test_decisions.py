@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -13,6 +14,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from rich.console import Console
 from streams import anthropic, chat, stream
 
 from streamtools import ApprovalRequested, Decision, Deny, Pipeline, Suspended, Trajectory, pipeline, resume, tool
@@ -21,7 +26,13 @@ from streamtools.dispatch import MemoryStore, SqliteStore
 from streamtools.dispatch.store import Claim
 from streamtools.errors import AlreadyDecided, CallDenied, DecisionError, LocalProtocolError
 from streamtools.events import ApprovalResolved, StreamWarning
+from streamtools.integrations import encode_event
+from streamtools.observers import Cursor
 from streamtools.provenance import only_from_user
+from streamtools.record import Recording, record
+from streamtools.telemetry import Tracing
+from streamtools.view import Watch, page
+from streamtools.view.terminal import show
 
 pytestmark = pytest.mark.anyio
 
@@ -497,3 +508,38 @@ async def test_a_state_is_read_only_for_those_it_belongs_to() -> None:
     for none in (7, [7], {"user": None}, b"ann"):
         with pytest.raises(TypeError, match="bound_to is a text, a list of texts, or a mapping"):
             suspended.to_text(KEY, bound_to=none)  # type: ignore[arg-type]
+
+
+# -- who decided, and when, wherever a run is shown --
+
+
+async def test_frames_recordings_spans_page_and_terminal_say_who_decided_and_when(tmp_path: Path) -> None:
+    path, watch, exporter, provider = tmp_path / "run.jsonl", Watch(), InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    suspended = await suspended_of(tools=[pay_much])
+    (call,) = suspended.calls
+    store = MemoryStore()
+    await suspended.decide([Decision.on(call, True, by="ann", at=1_700_000_000.0)], store)
+    await suspended.decide([Decision.on(call, True, by="bob\u202e", at=1_700_000_007.25, reason="as agreed")], store)
+    observers = [record(path), watch, Tracing(provider), cursor := Cursor()]
+    _, seen = await resumed(suspended, store, tools=[pay_much], observers=observers)
+    (asked,) = [event for event in seen if isinstance(event, ApprovalRequested)]
+    (event,) = [event for event in seen if isinstance(event, ApprovalResolved)]
+    assert (event.by, event.at, event.reason) == (("ann", "bob\u202e"), 1_700_000_007.25, "as agreed")
+    assert [one for one in Recording.read(path).events if isinstance(one, ApprovalResolved)] == [event]
+    (frame,) = [sent for sent in map(encode_event, seen) if sent is not None and sent[0] == "approval_resolved"]
+    assert (frame[1]["by"], frame[1]["at"]) == (event.by, event.at)
+    assert encode_event(asked) is not None
+    assert "'requires': 2" in str(encode_event(asked))
+    (span,) = [one for one in exporter.get_finished_spans() if one.name == "streamtools.approval pay"]
+    assert (span.attributes or {})["streamtools.approval.by"] == event.by
+    words = "approved by ann and bob"
+    console = Console(width=200, record=True, file=io.StringIO())
+    show(watch.picture, console)
+    shown = console.export_text()
+    assert words in page(watch)
+    assert words in shown
+    assert "2023-11-14 22:13:27 UTC" in shown
+    assert "\u202e" not in shown
+    (boundary,) = [one for one in cursor.to_json()["boundaries"] if one["event"] == "ApprovalResolved"]
+    assert (boundary["by"], boundary["at"]) == (event.by, event.at)

@@ -648,3 +648,52 @@ async def test_without_a_server_nothing_runs_and_behind_its_start_all_goes_on(se
             await run_once(store, runs, pays)
         await store.confirm_server()
         assert (await run_once(store, runs, pays)).value == "paid"
+
+
+# -- decisions --
+
+
+async def test_the_first_record_of_a_key_is_everybodys_and_lives_as_long_as_a_call(
+    server: RedisServer, client: Any
+) -> None:
+    with RedisStore(server.url, keep_completed=1000) as one, RedisStore(server.url, prefix="streamtools:") as other:
+        assert await other.decide("decision:a", None) is None
+        assert [await store.decide("decision:a", record) for store, record in ((one, b"1"), (other, b"2"))] == [
+            b"1"
+        ] * 2
+        assert [await store.decide("decision:a", None) for store in (one, other)] == [b"1", b"1"]
+        assert 0 < client.pttl("streamtools:decision:a") <= 1_000_000
+        assert await other.decide("decision:b", b"3") == b"3"
+
+
+async def test_of_stores_that_decide_at_once_each_reads_the_same(server: RedisServer) -> None:
+    found: list[bytes | None] = []
+
+    async def decide(number: int) -> None:
+        with RedisStore(server.url) as store:
+            found.append(await store.decide("decision:a", b"%d" % number))
+
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(decide, number)
+    assert (len(found), len(set(found))) == (8, 1)
+
+
+async def test_a_server_that_has_lost_decisions_is_refused_like_one_that_has_lost_calls(
+    server: RedisServer, client: Any
+) -> None:
+    with RedisStore(server.url) as store:
+        await store.decide("decision:a", b"1")
+        copy = client.dump("streamtools:")
+        await store.decide("decision:b", b"1")
+        client.delete("streamtools:decision:b")
+        client.restore("streamtools:", 0, copy, replace=True)  # as a copy of before
+        for record in (b"2", None):
+            with pytest.raises(ToolNotStarted, match="the Redis server lacks calls"):
+                await store.decide("decision:b", record)
+        client.config_set("maxmemory", 100 << 20)
+        client.config_set("maxmemory-policy", "volatile-lru")
+        with pytest.raises(LocalProtocolError, match="maxmemory-policy noeviction"):
+            await store.decide("decision:c", b"1")
+    assert not client.exists("streamtools:decision:b", "streamtools:decision:c")

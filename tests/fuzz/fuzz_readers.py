@@ -50,7 +50,7 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
 
     from streamtools import Suspended, Trajectory, agent_loop, history, resume, tool
     from streamtools.dispatch import MemoryStore
-    from streamtools.dispatch.suspended import _mac
+    from streamtools.dispatch.suspended import _bound, _hash, _mac
     from streamtools.errors import ExportError, StreamToolsError, SuspendedError
     from streamtools.mcp import Pins, fetch_tools
     from streamtools.record import Recording, RecordingError, record, replay
@@ -132,7 +132,7 @@ def _check_jaeger(rest: bytes, how: int) -> bool:
 
 def _check_suspended(rest: bytes, how: int) -> bool:
     """The bytes as they are, which nobody has signed; and signed, by somebody who has the key."""
-    signed = rest + b"." + _mac(rest, KEY).encode()
+    signed = rest + b"." + _mac(_hash(rest), KEY, _bound(None)).encode()
     for text in (rest, signed[: how % len(signed)], signed):
         try:
             suspended = Suspended.from_text(text, KEY, max_age_s=None)

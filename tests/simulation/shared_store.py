@@ -1,6 +1,6 @@
 """A store that processes share, for the simulator: a server with entries and leases, and a client a process.
 
-Requests and answers take time, and may be lost, as a schedule says. `Client` has the four verbs of `IdempotencyStore`;
+Requests and answers take time, and may be lost, as a schedule says. `Client` has the verbs of `DecidingStore`;
 `LeasingClient` renews leases and waits for a claim's end, too.
 """
 
@@ -76,6 +76,7 @@ class Server:
     faults: Faults = field(default_factory=Faults)
     lease: float | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
+    decisions: dict[str, bytes] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     """The keys of which a request was lost, or met a server that was down."""
@@ -149,7 +150,7 @@ class Server:
 
 
 class Client:
-    """The store of one process: an `IdempotencyStore`."""
+    """The store of one process: a `DecidingStore`."""
 
     def __init__(self, server: Server, process: Process) -> None:
         self.server, self.process, self.world = server, process, server.world
@@ -181,6 +182,14 @@ class Client:
     async def abandon(self, key: str, /) -> None:
         number = self._claims.get(key)
         await self._ask(key, lambda: self.server.abandon(key, number))
+
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
+        def work() -> bytes | None:
+            known = self.server.decisions
+            return known.get(key) if record is None else known.setdefault(key, record)
+
+        found: bytes | None = await self._ask(key, work)
+        return found
 
     async def _ask(self, key: str, work: Callable[[], Any], *, is_claim: bool = False) -> Any:
         """Sends a request, and waits for its answer; whoever leaves takes nothing back of what was sent."""
