@@ -163,10 +163,13 @@ class Attempts:
         Args:
             call: the call, perhaps with arguments that are not valid any more.
             fingerprint: of the arguments that it was suspended with, if they are not valid any more.
+
+        Raises:
+            ToolNotStarted: the store failed, or has another call under its key.
         """
         from .store import CallClaim, call_fingerprint  # most calls are in no store
 
-        store, tool, name = self.options.store, call.tool, call.call.name
+        store, tool, name, key = self.options.store, call.tool, call.call.name, call.key
         assert store is not None, "else nothing knows"
         if call.bound is not None and tool is not None:
             name = tool.name
@@ -178,13 +181,13 @@ class Attempts:
         seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         try:
             found = await claim.make(fingerprint, math.inf if seconds is None else seconds)
-        except ToolError as error:
+        except ToolOutcomeUnknown as error:
             return failure(error)
         if found is None:
             await claim.release()
+        if found is None or (call.operation is not None and not call.operation.has_made(found.result)):
+            call.key, call.operation = key, None  # it has not begun; another call may have done its operation
             return None
-        if call.operation is not None and not call.operation.has_made(found.result):
-            return None  # another call has done it
         return self.recorded(call, found)
 
     def _values(self, call: Call) -> ValueEndings:

@@ -301,16 +301,14 @@ class Transitions:
             self.work(call, partial(self._question, call, event, approver))
 
     async def _question(self, call: Call, event: ApprovalRequested, approver: Approver | None) -> None:
-        """Looks for decisions on record, or for a run, where the store keeps no decisions; then asks the approver."""
+        """Looks for decisions on record, then asks the approver."""
         decision = known = before = None
         if call.state != "asked" or call.is_deciding:
             return
         try:
             with CancelScope() as call.scope:
                 await checkpoint()
-                known = await self._on_record(call)
-                if self.options.resumed and not hasattr(self.options.store, "decide"):
-                    before = await self._attempts.ran_before(call, call.fingerprint)
+                known, before = await self._on_record(call)
                 if known is None and before is None and approver is not None:
                     decision = await approval.ask(approver, event)
         except Exception as error:  # a group that the approver's own task group made of its cancellation
@@ -322,19 +320,21 @@ class Transitions:
         elif decision is not None:
             self._decide_for(call, decision)
 
-    async def _on_record(self, call: Call) -> Resolution | None:
-        """Returns the end of the call's approval that the store has on record, whoever decided where. If the store
-        fails, the call goes on waiting."""
+    async def _on_record(self, call: Call) -> tuple[Resolution | None, Ending | None]:
+        """Returns the end of the call's approval that the store has on record, whoever decided where; or, of a resumed
+        call in a store that keeps no decisions, the ending that it had. If the store fails, the call goes on
+        waiting."""
         from .decisions import decides, look_up  # few programs have both a store and approvals
 
         store = self.options.store
-        if not decides(store):
-            return None
         try:
-            return approval.resolved(await look_up(store, call), call.requires)
+            if decides(store):
+                return approval.resolved(await look_up(store, call), call.requires), None
+            if self.options.resumed:
+                return None, await self._attempts.ran_before(call, call.fingerprint)
         except Exception as error:
             self._not_kept(call, error)
-            return None
+        return None, None
 
     def _decide_for(self, call: Call, given: Resolution) -> None:
         """Takes the answer of an approver; one without a name denies a call that needs several people."""
@@ -812,7 +812,10 @@ class Calls:
             self._transitions.work(call, partial(self._refuse_unless_it_ran, call, kept.fingerprint, ending))
 
     async def _refuse_unless_it_ran(self, call: Call, fingerprint: str, ending: Ending) -> None:
-        before = await self._transitions.ran_before(call, fingerprint)
+        try:
+            before = await self._transitions.ran_before(call, fingerprint)
+        except ToolNotStarted as error:
+            before = endings.failure(error)
         self._transitions.move(call, "refused", before or ending)
 
     def _go(self, call: Call) -> None:

@@ -327,6 +327,20 @@ async def test_a_store_that_fails_leaves_the_call_waiting() -> None:
     assert outcomes(events) == {"a": "ok"}
 
 
+async def test_a_call_of_an_operation_keeps_its_own_key_while_it_waits_and_is_looked_up() -> None:
+    tools = [replace(pay, operation="to")]
+    for store in (MemoryStore(), OnlyClaims()):
+        ran.clear()
+        suspended = await suspended_of(CALL, ("b", "pay", '{"to": "x", "amount": 7}'))
+        waits, _ = await resumed(suspended, store, tools=tools)
+        assert waits.suspended is not None
+        assert waits.suspended.calls == suspended.calls
+        first, _ = await resumed(suspended, store, tools=tools, approve=lambda request: request.call_id == "a")
+        assert outcomes(first) == {"a": "ok", "b": "denied"}  # though another call has done the same
+        again, _ = await resumed(suspended, store, tools=tools, approve=lambda request: False)
+        assert (outcomes(again), ran) == ({"a": "ok", "b": "denied"}, ["x 5"])
+
+
 # -- two people --
 
 
