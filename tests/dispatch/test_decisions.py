@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -20,13 +21,24 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from rich.console import Console
 from streams import anthropic, chat, stream
 
-from streamtools import ApprovalRequested, Decision, Deny, Pipeline, Suspended, Trajectory, pipeline, resume, tool
+from streamtools import (
+    ApprovalRequested,
+    Decision,
+    Deny,
+    Pipeline,
+    Suspended,
+    Trajectory,
+    agent_loop,
+    pipeline,
+    resume,
+    tool,
+)
 from streamtools.content import RequestHints
 from streamtools.dispatch import MemoryStore, SqliteStore
 from streamtools.dispatch.store import Claim
 from streamtools.errors import AlreadyDecided, CallDenied, DecisionError, LocalProtocolError
 from streamtools.events import ApprovalResolved, StreamWarning
-from streamtools.integrations import encode_event
+from streamtools.integrations import EventStreamResponse, encode_event
 from streamtools.observers import Cursor
 from streamtools.provenance import only_from_user
 from streamtools.record import Recording, record
@@ -557,3 +569,79 @@ async def test_frames_recordings_spans_page_and_terminal_say_who_decided_and_whe
     assert "\u202e" not in shown
     (boundary,) = [one for one in cursor.to_json()["boundaries"] if one["event"] == "ApprovalResolved"]
     assert (boundary["by"], boundary["at"]) == (event.by, event.at)
+
+
+async def test_the_second_decider_is_told_in_whatever_way_the_run_is_entered() -> None:
+    suspended, store = await suspended_of(), MemoryStore()
+    await suspended.decide([Decision.on(suspended.calls[0], True, by="ann")], store)
+    decisions = [Decision.on(suspended.calls[0], False, by="bob")]
+    call = {"type": "tool_use", "id": "a", "name": "pay", "input": {"to": "x", "amount": 5}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "it waits for an approval"}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+    def step() -> Any:
+        return resume(suspended, tools=[pay], store=store, decisions=decisions)
+
+    def loop() -> Any:
+        wire = "anthropic.messages"
+        ask = pytest.fail
+        return agent_loop(ask, messages, tools=[pay], wire=wire, store=store, suspended=suspended, decisions=decisions)
+
+    async def entered(run: Any) -> None:
+        async with run as events:
+            _ = [event async for event in events]
+
+    async def opened(run: Any) -> None:
+        async with anyio.create_task_group() as group:
+            _ = [event async for event in run.open(group)]
+
+    async def awaited(run: Any) -> None:
+        await run
+
+    async def in_a_generator(run: Any) -> None:
+        async def events() -> Any:
+            async with run as block:
+                async for event in block:
+                    yield event
+
+        _ = [event async for event in events()]
+
+    async def in_a_thread(run: Any) -> None:
+        def read() -> None:
+            with run.sync() as events:
+                _ = list(events)
+
+        await anyio.to_thread.run_sync(read)
+
+    async def in_a_response(run: Any) -> None:
+        async def receive() -> Any:
+            await anyio.sleep_forever()
+
+        await EventStreamResponse(run)({"type": "http", "method": "POST", "headers": []}, receive, sent.append)  # type: ignore[arg-type]
+
+    sent: list[Any] = []
+    for make in (step, loop):
+        for way in (entered, awaited, in_a_generator, in_a_thread, in_a_response, opened):
+            if (make, way) == (loop, opened):
+                continue  # a run is not opened
+            with anyio.fail_after(30), pytest.raises((AlreadyDecided, BaseExceptionGroup)) as told:
+                await way(make())
+            error = told.value.exceptions[0] if isinstance(told.value, BaseExceptionGroup) else told.value
+            assert isinstance(error, AlreadyDecided), way.__name__
+            assert error.first.by == "ann"
+    assert (ran, sent) == ([], [])  # no response has begun, so the server may answer 409
+
+
+async def test_a_block_that_is_left_behind_its_approval_loses_neither_the_call_nor_the_decision(tmp_path: Path) -> None:
+    for number in range(3):
+        ran.clear()
+        with SqliteStore(tmp_path / f"{number}.db") as store:
+            run = Trajectory(run_id="run", observers=())
+            async with pipeline(stream(anthropic(calls=[CALL])), tools=[pay], store=store, trajectory=run) as events:
+                _ = [event async for event in events]
+                assert events.approve("a", by="ann")
+                for _ in range(number):
+                    await anyio.lowlevel.checkpoint()
+            if events.suspended is not None:  # it had not begun
+                await resumed(events.suspended, store, approve=lambda request: True)
+        assert ran == ["x 5"]
