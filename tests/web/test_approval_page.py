@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,14 @@ async def test_a_call_that_was_never_shown_is_unknown_and_one_that_was_left_behi
     assert (await site.click(bob, True))[0] == 409
     assert paid == []
     assert ((await site.click(eve, True))[0], paid) == (200, ["9000 to eve"])
+
+
+async def test_a_call_that_has_waited_for_too_long_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(asks())
+    (shown,) = await site.ask("Pay bob.")
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now + 8 * 86_400)
+    assert ((await site.click(shown, True))[0], paid) == (410, [])
 
 
 async def test_two_approvers_click_one_after_the_other() -> None:
