@@ -380,6 +380,9 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         "arguments that a page or another result has put into the model's call",
         (
             "tests/provenance/test_policies.py::test_attacks_are_found_out_and_runs_as_users_mean_them_mostly_go_on",
+            "tests/provenance/test_policies.py::test_a_strangers_attacks_are_found_out_but_for_the_named_ones",
+            "tests/provenance/test_index.py"
+            "::test_a_trusted_text_vouches_for_less_than_an_untrusted_one_is_suspected_of",
             "tests/provenance/test_policies.py"
             "::test_a_call_is_asked_about_or_denied_by_the_texts_that_its_arguments_come_from",
             "tests/provenance/test_policies.py::test_where_the_history_is_not_known_a_policy_is_refused",

@@ -160,8 +160,10 @@ class Origins:
         tool = self._tools.get(event.tool_name) or next(
             (one for one in self._tools.values() if one is not None and one.name == event.tool_name), None
         )
-        origin = Origin("result", event.tool_name, event.call_id, tool is not None and tool.trusted)
-        add_result(self._index, event.result, event.model_content, origin)
+        # An error may repeat the arguments in any words; those of a call that did not run are not known.
+        trusted = tool is not None and tool.trusted and event.outcome == "ok" and event.validated_args is not None
+        origin = Origin("result", event.tool_name, event.call_id, trusted)
+        add_result(self._index, event.result, event.model_content, origin, event.validated_args)
 
     def is_behind(self, call: Call) -> bool:
         """Returns whether texts have to be indexed before a call can be judged."""

@@ -6,11 +6,14 @@ a text that is marked `Untrusted` is nobody's word; a message that cannot be rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
+
 from ..content import Block, Media, Opaque, Text, ToolResult
-from ..parts import Part
+from ..parts import Part, ToolCall
 from ..wires import Wire, find
 from ..wires.transcript import Prompt, Reply, Returned, id_as_read
 from .index import Index, Origin
@@ -25,7 +28,7 @@ _KEPT_ELSEWHERE = (
 _OF_TEXT_MODES = "Observation:"
 
 _USER, _SYSTEM_PROMPT = Origin("user", is_trusted=True), Origin("system", is_trusted=True)
-_MARKED, _MODEL, _OTHER = Origin("marked"), Origin("model"), Origin("other")
+_MARKED, _MODEL, _OTHER, _ATTACHED = Origin("marked"), Origin("model"), Origin("other"), Origin("attached")
 
 Trusts = Callable[["str | None"], bool]
 """Returns whether a tool's results are trusted, by its name."""
@@ -64,8 +67,16 @@ def add_request(index: Index, request: Mapping[str, Any], wire: Wire | str, trus
         _History(index, [one if isinstance(one, Mapping) else _as_mapping(one) for one in messages], trusts).add(wire)
 
 
-def add_result(index: Index, result: ToolResult | None, text: str, origin: Origin) -> None:
-    """Adds the result of a call as the model reads it; media in it is noted as unseen."""
+def add_result(
+    index: Index, result: ToolResult | None, text: str, origin: Origin, asked: Mapping[str, Any] | None
+) -> None:
+    """Adds the result of a call as the model reads it; media in it is noted as unseen.
+
+    A trusted one does not vouch for what it was asked with, which it may repeat."""
+    if origin.is_trusted:
+        index.note_asked(
+            origin, to_jsonable_python(asked, fallback=str, serialize_unknown=True, inf_nan_mode="strings")
+        )
     index.add(origin, text)
     if result is not None and (result.native or any(not isinstance(block, Text) for block in result.blocks)):
         index.unseen[origin] = None
@@ -95,7 +106,7 @@ class _History:
         self._index = index
         self._messages = messages
         self._trusts = trusts
-        self._tools: dict[str, str] = {}  # of the calls so far, by id
+        self._calls: dict[str, list[ToolCall]] = {}  # so far, by id; without one, by name
 
     def add(self, wire: Wire | str) -> None:
         read = [False] * len(self._messages)
@@ -123,9 +134,14 @@ class _History:
         if marked - set(texts):  # the mark is of a text that was changed or joined in reading
             marked.update(texts)
         origin = _SYSTEM_PROMPT if prompt.role == "system" else _USER
+        quoted = {text for native in natives for text in _quoted(native)}
+        for text in quoted:
+            self._index.add(_ATTACHED, text)
         for text in texts:
             if text in marked:
                 self._index.add(_MARKED, text)
+            elif quoted and not any(text == own for native in natives for own in _own(native)):
+                self._index.add(_ATTACHED, text)
             elif origin is _USER and text.lstrip().startswith(_OF_TEXT_MODES):
                 self._index.add(Origin("result"), text)
             else:
@@ -133,8 +149,13 @@ class _History:
         self._note_unseen(prompt.blocks, origin)
 
     def _add_reply(self, reply: Reply) -> None:
+        begun: set[str] = set()
         for call in reply.answer.calls.values():
-            self._tools[id_as_read(call.call_id)] = call.name
+            key = id_as_read(call.call_id)
+            if key and key not in begun:  # a later response may use an id again
+                self._calls[key] = []
+            begun.add(key)
+            self._calls.setdefault(key or f"\0{call.name}", []).append(call)
         for part in reply.answer.parts:
             if part.kind == "provider":
                 add_item(self._index, part.provider_state)
@@ -143,8 +164,12 @@ class _History:
     def _add_results(self, returned: Returned) -> None:
         for result in returned.results:
             call_id = id_as_read(result.call_id)
-            tool = result.name or self._tools.get(call_id)
-            origin = Origin("result", tool, call_id or None, self._trusts(tool))
+            calls = self._calls.get(call_id or f"\0{result.name}", [])
+            names = {call.name for call in calls} | ({result.name} if result.name else set())
+            trusted = bool(calls) and not result.is_error and all(map(self._trusts, names))
+            origin = Origin("result", min(names) if len(names) == 1 else None, call_id or None, trusted)
+            if trusted:
+                self._index.note_asked(origin, [call.arguments or call.arguments_text for call in calls])
             self._index.add(origin, result.content)
             self._note_unseen(result.blocks, origin)
 
@@ -155,6 +180,33 @@ class _History:
                 if isinstance(block, Opaque):  # it may be a document or a search result with texts
                     for text in _strings(block.state):
                         self._index.add(Origin("other"), text)
+
+
+_OWN_BLOCKS = (None, "text", "input_text")
+_RESULTS = ("tool_result", "functionResponse", "function_response", "toolResult")
+
+
+def _own(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the texts of a message that its author has written there."""
+    content = message.get("content", message.get("parts"))
+    for block in content if isinstance(content, (list, tuple)) else [content]:
+        if isinstance(block, str):
+            yield block
+        elif isinstance(block, Mapping) and block.get("type") in _OWN_BLOCKS and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def _quoted(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the texts of what is attached to a message: search results, documents, their titles and names."""
+    content = message.get("content", message.get("parts"))
+    for block in content if isinstance(content, (list, tuple)) else ():
+        if not isinstance(block, Mapping) or block.get("type") in _RESULTS or any(name in block for name in _RESULTS):
+            continue
+        if block.get("type") not in _OWN_BLOCKS or not isinstance(block.get("text"), str):
+            yield from (text for text in _strings(block) if not _IS_DATA.match(text))
+
+
+_IS_DATA = re.compile(r"data:|[A-Za-z0-9+/_-]{200}")  # bytes as text
 
 
 def _as_mapping(message: Any) -> Mapping[str, Any]:

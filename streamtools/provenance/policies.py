@@ -6,6 +6,7 @@ texts. Out: a `Finding` for each value, and those on account of which a call is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -119,17 +120,19 @@ def findings(
             if len(found) >= MAX_VALUES:
                 found.append(Finding(argument=name, path=name, is_complete=False))
                 return tuple(found)
-            values = [value for form in forms if (value := _value(form)) is not None]
-            if values:
-                found.append(_finding(index, values, name, _shown(path), known))
+            if forms != [""] or not any(one.get("default") == "" for one in schemas):
+                found.append(_finding(index, forms, name, _shown(path), known))
     return tuple(found)
 
 
-def _finding(index: Index | None, values: list[Value], argument: str, path: str, tools: frozenset[str]) -> Finding:
+def _finding(index: Index | None, forms: list[_Leaf], argument: str, path: str, tools: frozenset[str]) -> Finding:
     if index is None:
         return Finding(argument=argument, path=path, is_complete=False)
-    is_short = all(value.is_short for value in values)
+    values = [value for form in forms if (value := _value(form)) is not None]
     trusted = next((origins for value in values if (origins := index.trusts(value))), ())
+    if not trusted:
+        trusted, parts = _parts(index, forms[0])
+        values += parts
     origins = trusted or tuple(dict.fromkeys(origin for value in values for origin in index.others(value)))
     unseen = () if origins else tuple(index.unseen)
     return Finding(
@@ -137,10 +140,35 @@ def _finding(index: Index | None, values: list[Value], argument: str, path: str,
         path=path,
         origins=tuple(dict.fromkeys(_words(origin, tools) for origin in origins)),
         is_trusted=bool(trusted),
-        is_short=is_short,
+        is_short=all(value.is_short for value in values),
         is_complete=not index.is_partial,
         unseen=tuple(dict.fromkeys(_words(origin, tools) for origin in unseen))[:4],
     )
+
+
+_MAX_LIST = 300  # characters of a text whose parts are looked at
+_PART = re.compile(
+    r"[\w.+%-]++@[\w-]+(?:\.[\w-]+)+|(?:https?|ftp)://[^\s<>\"']+|(?<![^\W_])[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]{4}){3,7}"
+)
+
+
+def _parts(index: Index, form: _Leaf) -> tuple[tuple[Origin, ...], list[Value]]:
+    """Returns the origins of a list of addresses in one text, if all of them are trusted; else those of its parts that
+    are not: addresses, hosts of links, accounts."""
+    text = form if isinstance(form, str) and len(form) <= _MAX_LIST else ""
+    doubtful: list[Value] = []
+    origins: list[Origin] = []
+    for found in _PART.finditer(text):
+        if found[0] == text and "://" not in text:  # as it was looked for
+            break
+        host = re.sub(r"^\w+://(?:[^/?#]*@)?([^/?#:]*).*", r"\1", found[0])
+        value = Value.of_text(host)
+        if value is not None and (trusted := index.trusts(value)):
+            origins.extend(trusted if host == found[0] else ())
+        elif value is not None:
+            doubtful.append(value)
+    whole = bool(origins) and not doubtful and not re.sub(r"[\s,;<>]+", "", _PART.sub("", text))
+    return tuple(dict.fromkeys(origins)) if whole and "://" not in text else (), doubtful
 
 
 _WORDS = {
@@ -148,6 +176,7 @@ _WORDS = {
     "system": "the system prompt",
     "model": "the model's own text",
     "marked": "text marked as untrusted",
+    "attached": "what is attached to the user's message",
     "other": "a message that could not be read",
 }
 

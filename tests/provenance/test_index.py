@@ -31,7 +31,6 @@ def value_of(given: Any) -> Value:
 FOUND: list[tuple[str, Any]] = [
     ("Pay Eve@Evil.example.", "eve@evil.example"),
     ("ＥＶＥ pays", "eve"),
-    ("Straße", "STRASSE"),
     ("Zoe\u0308", "Zoë"),
     ("e\u200bv\u00ade", "eve"),
     ("a\u202eb c", "ab c"),
@@ -67,6 +66,27 @@ FOUND: list[tuple[str, Any]] = [
     ("de89370400440532013000", "DE89 3704 0044 0532 0130 00"),
     ("4111 1111 1111 1111", "4111111111111111"),
     ("call +49 171 1234567", "+491711234567"),
+    ("₹1,23,456", 123456),
+    ("2k", 2000),
+    ("eve@evil\\.example", "eve@evil.example"),
+]
+READ_BY_A_MODEL: list[tuple[str, Any]] = [
+    ("Straße", "STRASSE"),
+    ("еvе@evil.example", "eve@evil.example"),  # two Cyrillic letters
+    ("eve@evil.example", "еvе@evil.example"),
+    ("e\u0336v\u0336e\u0336", "eve"),
+    ("\U000e0065\U000e0076\U000e0065", "eve"),
+    ("ev\u200de", "eve\u200d"),
+    ("eve@<b>ev</b>il<!-- -->.**example**", "eve@evil.example"),
+    ("9<b>000</b>", 9000),
+    ("/home/ann/old", "/home/ann"),
+    ("/home/ann", "/ann"),
+    ("mail.bank.co.uk", "mail.bank.co"),
+    ("DE89 3704 0044 0532 0130 00", 3704),
+    ("LT60 1010 0123 4567 8901", 8901),
+    ("item/9000", 9000),
+    ("ACC-1200-7", 1200),
+    ("24.12.2026", 2026),
 ]
 NOT_FOUND: list[tuple[str, Any]] = [
     ("steve", "eve"),
@@ -92,6 +112,17 @@ def test_a_value_is_found_in_each_form_that_it_is_written_in() -> None:
         != (expected and origin is SAID, expected and origin is PAGE)
     ]
     assert wrong == []
+
+
+def test_a_trusted_text_vouches_for_less_than_an_untrusted_one_is_suspected_of() -> None:
+    wrong = [
+        (text, given)
+        for text, given in READ_BY_A_MODEL
+        if indexed((SAID, text)).trusts(value_of(given)) or not indexed((PAGE, text)).others(value_of(given))
+    ]
+    assert wrong == []
+    meant = {"LT60 1010 0123 4567 8901 9000 EUR": 9000, "ACC-1200-7 99.5 EUR": 99.5, "CO₂, 10² of 1½": "CO₂, 10² of 1½"}
+    assert [text for text, given in meant.items() if not indexed((SAID, text)).trusts(value_of(given))] == []
 
 
 def test_an_address_within_another_one_is_not_the_users() -> None:
