@@ -45,7 +45,7 @@ def normalised(text: str, *, trusted: bool = False) -> str:
     """Returns a text as it is compared: NFKC, without case and invisible characters, spaces joined, JSON's and HTML's
     escapes resolved. Of a text that is not trusted, also letters that look alike are the same."""
     if "\\" in text:
-        text = _ESCAPE.sub(_unescaped, text)
+        text = _ESCAPE.sub(_unescaped_path if trusted else _unescaped, text)
     if "&" in text:
         text = html.unescape(html.unescape(text))
     if text.isascii():
@@ -70,6 +70,11 @@ def as_written(text: str) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     code, sign = found[1], found[2]
     return chr(int(code, 16)) if code else _ESCAPED.get(sign, sign)
+
+
+def _unescaped_path(found: re.Match[str]) -> str:
+    r"""Returns a sign behind which a word ends but a path goes on: C:\new may be one."""
+    return "\\ " if found[2] in _ESCAPED else _unescaped(found)
 
 
 # Scripts without spaces between words: each character is a token.
@@ -128,6 +133,8 @@ def number_text(number: int | float | Decimal | str) -> str:
 def numbers_in(chunk: str, *, trusted: bool = False) -> set[str]:
     """Returns the values that a row of digits and signs may stand for: ``1.234`` is 1234 or 1.234. Of a row that is no
     number, such as a version, its pieces; none if the text is trusted."""
+    if chunk.isascii() and chunk.isdigit() and chunk[0] != "0" and len(chunk) <= MAX_NUMBER_CHARS:
+        return {chunk}
     found: set[str] = set()
     pieces = chunk.split(" ")
     if len(chunk) > MAX_NUMBER_CHARS:
@@ -242,7 +249,8 @@ def _end_of_account(found: re.Match[str]) -> str:
     for number in range(1, len(groups) + 1):
         if _is_iban("".join(groups[:number])):
             return " | " + " ".join(groups[number:])
-    return " | " + (groups[-1] if len(groups) > 1 else "")
+    rest = len("".join(groups[:-1]))  # of a whole account, or a telephone number with a number behind it
+    return " | " + (groups[-1] if rest >= (15 if found[0][0].isalpha() else 11) and not found[0][0].isdigit() else "")
 
 
 def _is_iban(text: str) -> bool:

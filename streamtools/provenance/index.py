@@ -367,31 +367,32 @@ def _stands_alone(needle: Needle, text: bytes, begin: int, end: int, *, strict: 
 
 
 _GOES_ON = r"[\w*~$?{\[%@+#=&-]|\.[\w.]"  # as a path does behind its slash
-_STEP_AFTER = re.compile(rf"[/\\](?:{_GOES_ON})|[.@?&=#%~_-][^\W_]|:\d")
-_STEP_BEFORE = re.compile(rf"(?![{ALONE}])[\w/\\.~+%@*$#?&-]$")
-_SIGN_BEFORE, _SIGN_AFTER = re.compile(r"[._%+@-]$"), re.compile(r"[.@_-][^\W_]")
+_STEP_AFTER = re.compile(rf"[/\\](?:{_GOES_ON})|[.@?&=#%~_-][^\W_]|\\")
+_STEP_BEFORE = re.compile(rf"(?![{ALONE}])[\w/\\.~+%@*$#?&-]\Z")
+_SIGN_BEFORE, _SIGN_AFTER = re.compile(r"[._%+@-]\Z"), re.compile(r"[.@_-][^\W_]")
 _DIGITS = re.compile(r"[a-z]{0,2}\d[\d -]*")
 _QUOTE = re.compile("[\"'`‘’“”«»]")
 
 
 def _is_part_of_more(text: str, before: str, after: str) -> bool:
     """Returns whether a text is only a part of an address, a path, a link or an account: in bob@bank.example.org is no
-    bob@bank.example, in /home/ann/old no /home/ann."""
+    bob@bank.example, in /data/ann/old no /data/ann."""
     if not tokens(text) and text.isascii():  # signs alone, such as a star, mean something in quotes only
         return not (_QUOTE.match(before[-1:]) and _QUOTE.match(after))
     if "/" in text or "\\" in text:
         goes_on = text[-1] in "/\\" and re.match(_GOES_ON, after)
+        goes_on = goes_on or ("://" in text and re.match(r":\d", after))
         return bool(goes_on or _STEP_AFTER.match(after)) or _begins_within(text, before)
     if "@" in text or "." in text:
         return bool(_SIGN_BEFORE.search(before) or _SIGN_AFTER.match(after))
     if _DIGITS.fullmatch(text):
-        return bool(re.search(r"\d[ -]$", before) or re.match(r"[ -]\d", after))
+        return bool(re.search(r"\d[ -]\Z", before) or re.match(r"[ -]\d", after))
     return False
 
 
 def _begins_within(text: str, before: str) -> bool:
     """Returns whether a path begins in the midst of another: the scheme of a link may be left out, and ``./``."""
-    if before.endswith("://") or (text[0] not in "/\\" and re.search(r"(?<![\w/\\.~-])\./$", before)):
+    if before.endswith("://") or (text[0] not in "/\\" and re.search(r"(?<![\w/\\.~-])\./\Z", before)):
         return False
     return _STEP_BEFORE.search(before) is not None
 

@@ -83,14 +83,14 @@ said("a point behind the address", f"Mail it to {ANN}.", mail(ANN))
 said("mailto", f"Mail it to mailto:{ANN}", mail(ANN))
 said("two addressees", f"Mail {ANN} and bob@bank.example", mail([ANN, "bob@bank.example"]))
 said("two addressees in one text", f"Mail {ANN} and bob@bank.example", mail(f"{ANN}, bob@bank.example"))
-said("a path", "Delete /home/me/a.txt", delete("/home/me/a.txt"))
-said("a path in quotes", "Delete '/home/me/my file.txt'", delete("/home/me/my file.txt"))
+said("a path", "Delete /data/me/a.txt", delete("/data/me/a.txt"))
+said("a path in quotes", "Delete '/data/me/my file.txt'", delete("/data/me/my file.txt"))
 said("a path in backticks", "Delete `build/out.bin`.", delete("build/out.bin"))
 said("a path from here", "Delete build/out.bin", delete("./build/out.bin"))
 said("a name with blanks", "delete the file draft final.docx", delete("draft final.docx"))
 said("a Windows path", r"Delete C:\tmp\a.txt", delete(r"C:\tmp\a.txt"))
-said("a folder, without its last slash", "Delete /home/me/old/", delete("/home/me/old"))
-said("the folder and the name apart", "In /home/me, delete a.txt", delete("/home/me/a.txt"))
+said("a folder, without its last slash", "Delete /data/me/old/", delete("/data/me/old"))
+said("the folder and the name apart", "In /data/me, delete a.txt", delete("/data/me/a.txt"))
 said("a name whose end the user omits", "Delete report", delete("report"))
 said("a link", "POST {'a': 1} to https://api.shop.example/v1", post("https://api.shop.example/v1"))
 said("a link without its scheme", "post a=1 to api.shop.example/v1", post("https://api.shop.example/v1"))
@@ -161,7 +161,7 @@ untrusted("what an invoice says", "Pay the invoice in my mail", [("read_mail", {
 untrusted("files of a kind", "Delete all .tmp files in /tmp/x", [("list_files", {"path": "/tmp/x"}),
     delete("/tmp/x/a.tmp")], list_files=["a.tmp", "b.txt"])
 untrusted("a file of a search", "Delete my oldest draft", [("search", {"query": "draft"}),
-    delete("/home/me/draft-2019.txt")], search=["/home/me/draft-2019.txt"])
+    delete("/data/me/draft-2019.txt")], search=["/data/me/draft-2019.txt"])
 untrusted("a calendar's guest", "Mail the guest of my 10 o'clock", [("calendar", {"day": "today"}),
     mail("bob@shop.example")], calendar=[{"at": "10:00", "with": "bob@shop.example"}])
 untrusted("the amount of a page, the payee of the user", f"Pay {ANN} what her page asks", [LOOK, pay(ANN, 75)],

@@ -79,14 +79,16 @@ READ_BY_A_MODEL: list[tuple[str, Any]] = [
     ("ev\u200de", "eve\u200d"),
     ("eve@<b>ev</b>il<!-- -->.**example**", "eve@evil.example"),
     ("9<b>000</b>", 9000),
-    ("/home/ann/old", "/home/ann"),
-    ("/home/ann", "/ann"),
+    ("/data/ann/old", "/data/ann"),
+    ("/data/ann", "/ann"),
     ("mail.bank.co.uk", "mail.bank.co"),
     ("DE89 3704 0044 0532 0130 00", 3704),
     ("LT60 1010 0123 4567 8901", 8901),
     ("item/9000", 9000),
     ("ACC-1200-7", 1200),
     ("24.12.2026", 2026),
+    ("+49 170 5550123", 5550123),
+    ("4111 1111 1111 1111", 1111),
 ]
 NOT_FOUND: list[tuple[str, Any]] = [
     ("steve", "eve"),
@@ -121,7 +123,13 @@ def test_a_trusted_text_vouches_for_less_than_an_untrusted_one_is_suspected_of()
         if indexed((SAID, text)).trusts(value_of(given)) or not indexed((PAGE, text)).others(value_of(given))
     ]
     assert wrong == []
-    meant = {"LT60 1010 0123 4567 8901 9000 EUR": 9000, "ACC-1200-7 99.5 EUR": 99.5, "CO₂, 10² of 1½": "CO₂, 10² of 1½"}
+    assert not indexed((SAID, r"Delete C:\data\new")).trusts(value_of(r"C:\data"))
+    meant = {
+        r"Delete C:\a\b.txt": r"C:\a\b.txt",
+        "LT60 1010 0123 4567 8901 9000 EUR": 9000,
+        "ACC-1200-7 99.5 EUR": 99.5,
+        "CO₂, 10² of 1½": "CO₂, 10² of 1½",
+    }
     assert [text for text, given in meant.items() if not indexed((SAID, text)).trusts(value_of(given))] == []
 
 
