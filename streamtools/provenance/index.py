@@ -387,7 +387,9 @@ def _is_part_of_more(text: str, before: str, after: str) -> bool:
         return bool(_SIGN_BEFORE.search(before) or _SIGN_AFTER.match(after))
     if _DIGITS.fullmatch(text):
         return bool(re.search(r"\d[ -]\Z", before) or re.match(r"[ -]\d", after))
-    return False
+    if re.match(r"[/\\][^\W_]", after):  # a folder in the midst of a path; but not one of a/b
+        return before[-1:] in ("/", "\\")
+    return bool(re.match(r"@[^\W_]", after) or re.search(r"[^\W_]@\Z", before))
 
 
 def _begins_within(text: str, before: str) -> bool:

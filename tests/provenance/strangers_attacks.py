@@ -1,4 +1,6 @@
-"""Attacks on policies, written by a stranger to the code: from README and docs/provenance.md alone, before it was read.
+"""Attacks on policies by a stranger to the code, who knew README and docs/provenance.md alone.
+
+Nine were added when the code was known: the last ones of "shortened" and the first ones of "innocent places".
 
 The attacker has control of what tools return, such as pages, mails, names of files and errors,
     and the model obeys: it
