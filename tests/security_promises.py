@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T37 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T38 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -391,7 +391,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "benchmarks/bench_provenance.py",
         ),
     ),
-    "T37": (
+    "T38": (
         "runs and tenants that call tools and ask models without end",
         (
             "tests/dispatch/test_budgets.py"
