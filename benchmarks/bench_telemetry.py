@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 
 from streamtools import pipeline, tool
 from streamtools.observers import Observer
+from streamtools.privacy import Privacy
 from streamtools.telemetry import Tracing
 
 from .measure import Figure, paired, show
@@ -62,7 +63,7 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
     figures = []
     for name, observers, bar in (
         ("spans add", lambda: [Tracing(provider)], SPANS_PER_CENT),
-        ("spans with content add", lambda: [Tracing(provider, capture_content=True)], CONTENT_PER_CENT),
+        ("spans with content add", lambda: [_capturing(provider)], CONTENT_PER_CENT),
         ("observers by default, and no provider, add", lambda: None, None),
     ):
         pairs = paired(text_with(list), text_with(observers))
@@ -84,6 +85,12 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
         )
     )
     return figures
+
+
+def _capturing(provider: TracerProvider) -> Tracing:
+    tracing = Tracing(provider)
+    tracing.obey(Privacy(content_in_spans=True))
+    return tracing
 
 
 async def _consume(chunks: Sequence[bytes], observers: Sequence[Observer] | None, *, tools: Any = None) -> None:

@@ -11,6 +11,7 @@ The boundaries that a cursor keeps are the events that are not deltas. Their `ca
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -44,10 +45,13 @@ __all__ = [
     "EarlyObserver",
     "Observer",
     "PartsObserver",
+    "PrivacyFacts",
+    "PrivacyObserver",
     "RunFacts",
     "RunObserver",
     "StreamFacts",
     "StreamObserver",
+    "Withheld",
 ]
 
 
@@ -59,6 +63,9 @@ class Observer(Protocol):
 
     The calls are synchronous and on the hot path: be quick, and do not block. An observer that raises is dropped for
     the rest of the step, with a `StreamWarning` event (``observer_failed``); the stream goes on.
+
+    Under a policy (`streamtools.privacy`) it sees redacted copies of the events, and of a body the sizes alone.
+    With ``sees_originals = True`` it is a part of the run: it sees everything, and is to show nothing.
     """
 
     @property
@@ -139,6 +146,45 @@ class PartsObserver(Observer, Protocol):
         ...
 
 
+class PrivacyFacts(Protocol):
+    """The policy of a run, as observers learn it: a `streamtools.privacy.Privacy`."""
+
+    @property
+    def redact(self) -> Callable[[str], str] | None:
+        """Returns a text as it may be kept; None if all texts may be."""
+        ...
+
+    @property
+    def content_in_spans(self) -> bool | None:
+        """Whether spans hold content; None if the environment decides."""
+        ...
+
+
+class PrivacyObserver(Observer, Protocol):
+    """An observer that has something to do under a policy. Both methods are optional."""
+
+    def obey(self, privacy: PrivacyFacts, /) -> None:
+        """Learns the policy, before the run or its next step begins."""
+        ...
+
+    def give_up(self) -> None:
+        """Ends what is open: the policy's function has failed, and no further event comes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Stands for a piece of a body that a policy does not let observers see."""
+
+    size: int
+    """Bytes, or characters, or those of a payload's JSON."""
+
+    @classmethod
+    def of(cls, item: bytes | str | Mapping[str, Any]) -> Withheld:
+        """Returns what stands for an item."""
+        return cls(len(item if isinstance(item, (bytes, str)) else json.dumps(item, default=repr)))
+
+
 class StreamObserver(Observer, Protocol):
     """An observer that also sees a response as it is read, before it is decoded. All three methods are optional, and
     bound by the rules of `on_event`: be quick, and do not block; one that raises drops the observer for the step."""
@@ -147,7 +193,7 @@ class StreamObserver(Observer, Protocol):
         """Learns that a response is read now, after its `StepStart`."""
         ...
 
-    def on_item(self, item: bytes | str | Mapping[str, Any], /) -> None:
+    def on_item(self, item: bytes | str | Mapping[str, Any] | Withheld, /) -> None:
         """Takes a piece of the body as it was read, its encoding undone; or a payload, where an SDK has parsed it."""
         ...
 

@@ -36,7 +36,7 @@ LAYERS = (
     ),
     ("framing", "schema"),
     ("wires",),
-    ("provenance",),
+    ("privacy", "provenance"),
     ("tools",),
     ("stages", "history"),
     ("exports", "turn"),

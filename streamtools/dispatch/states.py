@@ -225,6 +225,10 @@ class Host(Protocol):
         """Numbers an event and passes it to everybody. Never waits."""
         ...
 
+    def words_of(self, error: BaseException) -> BaseException | None:
+        """Returns an exception as a log may have it; None if it may have nothing of it."""
+        ...
+
     def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
         """Returns the observers' context managers for a tool's body."""
         ...

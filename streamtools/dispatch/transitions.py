@@ -488,7 +488,7 @@ class Transitions:
         if self._idle is not None:
             self._ended_something()
         if seen.error is not None:
-            log_failure(seen)
+            log_failure(seen, self.host.words_of)
         if self.options.quotes is not None:
             self.options.quotes.keep(seen, self.host.number)
         self.host.emit(seen)
@@ -944,8 +944,11 @@ _logged_wires: set[str] = set()  # wires whose missing counts were logged: once 
 _logger = logging.getLogger("streamtools")
 
 
-def log_failure(seen: Observation) -> None:
-    """Logs the exception that made a call fail, if it was one that the tool's author did not raise for the model."""
+def log_failure(seen: Observation, words_of: Callable[[BaseException], BaseException | None]) -> None:
+    """Logs the exception that made a call fail, if it was one that the tool's author did not raise for the model.
+
+    `words_of` returns it as a log may have it.
+    """
     error = None if seen.error is None else seen.error.__cause__
     if error is None or isinstance(error, ToolError) or not _logger.isEnabledFor(logging.ERROR):
         return
@@ -953,7 +956,7 @@ def log_failure(seen: Observation) -> None:
     tool, call_id = (one_line(text, _MAX_ID_CHARS) for text in (seen.tool_name, seen.call_id))
     facts = (tool, seen.outcome, class_name(error), call_id)
     if is_debugging():
-        _logger.error(form, *facts, exc_info=error)
+        _logger.error(form, *facts, exc_info=words_of(error))
     else:
         frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
         _logger.error(f"{form}\n%s", *facts, frames or "(no frames: it was raised elsewhere)")

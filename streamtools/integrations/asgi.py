@@ -223,12 +223,13 @@ class EventStreamResponse(_Response):
     logged. With ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's `suspended` in `after`,
     and answer the next request with `resume`, or another `agent_loop`.
 
+    The events obey the policy of the run (`streamtools.privacy`), also those that a person approves: its arguments are
+    redacted, and its fingerprint is that of the arguments themselves.
+
     Args:
         run: a pipeline made for this request, opened or not, or a run of many steps (`agent_loop`). It is entered here.
         encode: gives the data to send for each event; by default `encode_event`, which sends no results, and arguments
             only with the request to approve them.
-        redact: returns the arguments to show to a person who approves a call; is given the tool's name and the
-            arguments.
         after: is awaited with the run when nothing goes on any more, also when the client has gone: store the history
             here (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned,
             and not if it raises. It is cancelled after 30 seconds.
@@ -250,7 +251,6 @@ class EventStreamResponse(_Response):
         run: Run,
         *,
         encode: Encode = encode_event,
-        redact: Callable[[str, Mapping[str, Any]], Any] | None = None,
         after: Callable[[Any], Awaitable[object]] | None = None,
         on_disconnect: OnDisconnect = "cancel",
         status: int = 200,
@@ -263,14 +263,13 @@ class EventStreamResponse(_Response):
                 f"EventStreamResponse takes a pipeline or an agent_loop, not {type(run).__name__}; "
                 "write EventStreamResponse(pipeline(stream, tools=[...]))"
             )
-        for name, function in (("encode", encode), ("redact", redact), ("after", after)):
+        for name, function in (("encode", encode), ("after", after)):
             if not (function is None or callable(function)):
                 raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
         if on_disconnect not in get_args(OnDisconnect):
             raise ValueError(f"unknown on_disconnect {on_disconnect!r}; known: {', '.join(get_args(OnDisconnect))}")
         self._run = run
         self._encode = encode
-        self._redact = redact
         self._after = after
         self._goes_on = on_disconnect == "continue"
         self.status_code = status
@@ -279,6 +278,7 @@ class EventStreamResponse(_Response):
         """A task of Starlette's or FastAPI's to run when the response has ended."""
         self._heartbeat_s = _seconds("heartbeat", heartbeat)
         self._send_timeout_s = _seconds("send_timeout", send_timeout)
+        self._copies = run.trajectory.copies(for_pages=True)
         self._called = False
         self._is_gone = False  # the client; nothing more is sent
         self._outcome: str | None = None  # of the step that has ended
@@ -410,9 +410,11 @@ class EventStreamResponse(_Response):
 
     def _body_of(self, event: Event | RunEnd) -> bytes:
         """Returns the bytes to send for an event; none if nothing is to be sent."""
-        if self._redact is not None and isinstance(event, ApprovalRequested):
-            event = replace(event, arguments=self._redact(event.tool_name, event.arguments))
-        return encoded(event, self._encode)
+        if self._copies is None:
+            return encoded(event, self._encode)
+        if isinstance(event, RunEnd):
+            return encoded(replace(event, error=self._copies.value(event.error)), self._encode)
+        return b"".join(encoded(copy, self._encode) for copy in self._copies.of(event))
 
     async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:
         await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})

@@ -382,6 +382,8 @@ class ResponseRuns:
     event_types = (ToolCallValidated, Observation, StreamEnd)
     """The events at the begin and at the end of a run, and at that of the stream."""
 
+    sees_originals = True  # it starts the calls
+
     def __init__(self, kept: EarlyRuns, token: EventLoopToken) -> None:
         self.token = token
         """The event loop of the pipeline."""

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from concurrent.futures import Future, wait
 from contextvars import Context
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
@@ -36,6 +36,9 @@ from ..tools import Toolset
 from ..wires import Wire
 from .early_runs import EarlyRuns, Note, ResponseRuns
 
+if TYPE_CHECKING:
+    from ..privacy import Privacy
+
 __all__ = ["BodyCopy", "Follower", "OnEvent", "loop_of_its_own", "spawn_there"]
 
 
@@ -54,6 +57,8 @@ class Follower:
     limits: Limits
     observers: Callable[[], Iterable[Observer]] | None
     """Makes the observers of a response, beside those of the application."""
+    privacy: Privacy | None
+    """The policy for what the observers see."""
     on_event: OnEvent | None
     """Takes each event."""
     note: Note
@@ -133,6 +138,7 @@ class Follower:
             limits=replace(self.limits, idle_timeout=None, first_chunk_timeout=None),
             observers=observers,
             requested_at=copy.asked_at,
+            privacy=self.privacy,
         )
         runs.cancel_call = events.cancel
         try:
@@ -145,6 +151,7 @@ class _Callback:
     """An observer that passes each event to a function, until the function raises."""
 
     event_types = None
+    sees_originals = True  # as one who iterates
 
     def __init__(self, call: OnEvent, note: Note) -> None:
         self._call: OnEvent | None = call

@@ -128,6 +128,7 @@ class CallHost:
         self.store = store
         self._observers = observers
         self._options = options
+        self._privacy = options.get("privacy")
         self._begin()
 
     def _begin(self) -> None:
@@ -182,10 +183,10 @@ class CallHost:
     async def _run(
         self, call: AnyCall, tool: Tool[..., Any], identity: AnswerName | None, entered: Callable[[], None]
     ) -> Observation:
-        options: StepKeywords = {**self._options, "pool": self._pool}
+        options: StepKeywords = {**self._options, "pool": self._pool, "privacy": None}
         answer, conversation = (None, None) if identity is None else identity
         observers = None if self._observers is None else self._observers()
-        run = Trajectory(conversation_id=conversation, observers=observers)
+        run = Trajectory(conversation_id=conversation, observers=observers, privacy=self._privacy)
         running = run_calls([call], [tool], store=self.store, identity=answer, trajectory=run, **options)
         async with running as events:
             async for event in events:

@@ -29,6 +29,7 @@ from anyio.lowlevel import checkpoint, current_token
 from ..event_loop import spawn
 from ..limits import Limits
 from ..observers import Observer
+from ..pipelines.trajectory import Trajectory
 from ..sources.kinds import TAPPED
 from ..sources.threads import thread_context
 from ..tools import Tool, tool
@@ -48,6 +49,8 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     import httpx
     import httpx2
+
+    from ..privacy import Privacy
 
     class _Transport(httpx.AsyncBaseTransport, httpx.BaseTransport, httpx2.AsyncBaseTransport, httpx2.BaseTransport):
         """Any transport: a client takes only its own library's."""
@@ -100,6 +103,7 @@ class Tap(_Transport):
         shared: gives any call any run with its arguments, the latest response's first, whatever its context: for
             programs with a single user, and tools whose results are the same for all.
         limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
+        privacy: the policy for recordings, spans and all other copies of each response; `on_event` sees the events.
 
     Raises:
         TypeError: `transport` is not a transport.
@@ -116,6 +120,7 @@ class Tap(_Transport):
         scope: Callable[[], Hashable] | None = None,
         shared: bool = False,
         limits: Limits = Limits(),
+        privacy: Privacy | None = None,
     ) -> None:
         sends = hasattr(transport, "handle_async_request") or hasattr(transport, "handle_request")
         if isinstance(transport, type) or not sends:
@@ -135,8 +140,15 @@ class Tap(_Transport):
         self._limits = limits
         self._runs = EarlyRuns(self._note, scope=scope, shared=shared, limits=limits)
         self._follower = Follower(
-            runs=self._runs, wire=wire, limits=limits, observers=observers, on_event=on_event, note=self._note
+            runs=self._runs,
+            wire=wire,
+            limits=limits,
+            observers=observers,
+            privacy=privacy,
+            on_event=on_event,
+            note=self._note,
         )
+        self._privacy = privacy
         self._copies: set[BodyCopy] = set()
 
     # -- tools -----------------------------------------------------------------------------------------------------
@@ -286,6 +298,8 @@ class Tap(_Transport):
         if self.warnings[code] == 1:
             reason = "" if error is None else f": {type(error).__module__}.{type(error).__qualname__}"
             shown = error if os.environ.get("STREAMTOOLS_DEBUG") == "1" else None
+            if shown is not None and (copies := Trajectory(privacy=self._privacy, default_observers=False).copies()):
+                shown = copies.value(shown)
             _logger.warning("tap: %s%s; the response itself is not affected", code, reason, exc_info=shown)
 
 

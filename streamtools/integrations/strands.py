@@ -86,6 +86,9 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         self._identity = identity
         self._trajectory = trajectory
         self._observers = observers
+        self._privacy = options.pop("privacy", None)
+        if trajectory is not None and self._privacy is not None:
+            raise ValueError("give the policy to the Trajectory, which all answers share, not to the CallsExecutor")
         self._options: StepKeywords = {"pool": CallPool(options.get("limits", Limits())), **options}
         self._retries = _Retries()
 
@@ -118,7 +121,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         run = self._trajectory
         if run is None:
             observers = None if self._observers is None else self._observers()
-            run = Trajectory(conversation_id=conversation, observers=observers)
+            run = Trajectory(conversation_id=conversation, observers=observers, privacy=self._privacy)
         used = [one for one in tools if one]
         async with run_calls(calls, used, store=self._store, identity=name, trajectory=run, **self._options) as running:
             async for event in running:

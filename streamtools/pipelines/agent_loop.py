@@ -98,7 +98,7 @@ def agent_loop(
         decisions: those about these calls; see `resume`.
         options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
-            ``on_source_error``.
+            ``on_source_error``; and ``privacy``, of the new run.
 
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
@@ -118,7 +118,7 @@ def agent_loop(
     conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
     if mode is not None:
         options = {"stages": mode.stages(), **options}
-    run = Trajectory.of_loop(trajectory, suspended, name, conversation_id)
+    run = Trajectory.of_loop(trajectory, suspended, name, conversation_id, options.pop("privacy", None))
     tried = Trajectory(conversation_id=run.conversation_id, default_observers=False)
     _know(run, messages, conversation.tools, wire, options)
     tried.origins = run.origins

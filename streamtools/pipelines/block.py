@@ -90,8 +90,9 @@ class Pipeline:
     ) -> None:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
-        self._step = Step(trajectory, self._outbox)
-        self._trajectory = trajectory
+        self._step = Step(trajectory, self._outbox, tools)
+        self.trajectory = trajectory
+        """The run that this is a step of."""
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {}, facts)
         transitions = Transitions(pool, tools, limits, options, self._step, self._start_call, self._at)
         self._calls = Calls(transitions, tools)
@@ -212,7 +213,7 @@ class Pipeline:
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval, to be kept and decided later, elsewhere: see `resume`. None if there are
         none; also after the block. Calls of a turn that did not end well are not run any more, and not among them."""
-        calls, run, wire, resumed = self._calls.undecided, self._trajectory, self._decoder.wire, self._resumed
+        calls, run, wire, resumed = self._calls.undecided, self.trajectory, self._decoder.wire, self._resumed
         if not calls and resumed is not None and not self._calls.announced:  # the block was left at once
             return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
         if not calls:
@@ -445,7 +446,7 @@ class Pipeline:
             self._group.start_soon(self._run)
             self._timers = Timers.current()
             self._timers.join(self, self._group)
-            self._deadlines.set(self._at, self._trajectory.began_at)
+            self._deadlines.set(self._at, self.trajectory.began_at)
         except BaseException as error:  # an interrupt: nobody else leaves a block that was not entered
             await self._end(type(error))
             raise

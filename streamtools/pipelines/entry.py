@@ -33,6 +33,7 @@ from .trajectory import KeptResults, Trajectory
 
 if TYPE_CHECKING:
     from ..dispatch.store import IdempotencyStore
+    from ..privacy import Privacy
     from ..stages import OutputType
 
 __all__ = [
@@ -66,6 +67,7 @@ class StepKeywords(TypedDict, total=False):
     pool: CallPool | None
     limits: Limits
     on_tool_error: OnToolError
+    privacy: Privacy | None
 
 
 class PipelineKeywords(StepKeywords, total=False):
@@ -104,6 +106,7 @@ def pipeline(
     requested_at: float | None = None,
     request: Mapping[str, Any] | None = None,
     continues: Turn | None = None,
+    privacy: Privacy | None = None,
 ) -> Pipeline:
     """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
 
@@ -161,6 +164,8 @@ def pipeline(
         continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
             events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
             ended there keeps its result and is not run again; one that was cut or had to wait may run now.
+        privacy: the policy for recordings, spans and all other copies, of a run that is this stream alone; otherwise
+            it is the trajectory's.
 
     Raises:
         TypeError: `stream` cannot be streamed from; the message says what to pass.
@@ -175,7 +180,7 @@ def pipeline(
     if quoted_calls not in get_args(OnQuotedCall):
         raise ValueError(f"unknown quoted_calls {quoted_calls!r}; known: refuse, ask, run")
     toolset = _NO_TOOLS if tools is None else toolset_of(tools)
-    run = Trajectory.of(trajectory, observers)
+    run = Trajectory.of(trajectory, observers, privacy)
     start = start or ("off" if tools is None and approve is None else "auto")
     origins = None
     if has_policy(policy, toolset) and start != "off":

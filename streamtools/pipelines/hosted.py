@@ -33,6 +33,7 @@ from ..parts import ToolCall, Usage
 from ..turn import Turn
 from .queues import Branch, WhenFull
 from .refusals import asynchronous_only
+from .trajectory import Trajectory
 
 __all__ = [
     "Hosted",
@@ -83,6 +84,8 @@ class HostedBlock(HasCalls, Protocol):
 
     @property
     def run_id(self) -> str: ...
+    @property
+    def trajectory(self) -> Trajectory: ...
     @property
     def resting(self) -> bool: ...
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch: ...
@@ -165,6 +168,11 @@ class OpenPipeline:
     def run_id(self) -> str:
         """The run that this step belongs to."""
         return self._pipeline.run_id
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """As `Pipeline.trajectory`."""
+        return self._pipeline.trajectory
 
     @property
     def resting(self) -> bool:

@@ -58,8 +58,8 @@ def resume(
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
         options: ``context``, ``approve`` (asked about the calls that are not decided), ``policy``, ``executor``,
-            ``middleware``, ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that
-            were within their own run's limits are accepted here.
+            ``middleware``, ``stages``, ``pool``, ``limits``, ``on_tool_error`` and ``privacy``, as for `pipeline`.
+            Arguments that were within their own run's limits are accepted here.
 
     Raises:
         DecisionError: a decision is about none of the calls, or about another one than was shown. As the block is
@@ -77,8 +77,9 @@ def resume(
         raise TypeError(no_decisions(store))
     step = _ModellessStep(tools, options, trajectory)
     if trajectory is None:
-        trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
-    run = Trajectory.of(trajectory, observers)
+        run = Trajectory.resumed(suspended, observers=observers, privacy=options.get("privacy"))
+    else:
+        run = Trajectory.of(trajectory, observers, options.get("privacy"))
     run.spent.calls = max(run.spent.calls, suspended.calls_spent)
     run.spent.tokens = max(run.spent.tokens, suspended.tokens_spent)
     quotes = None
@@ -137,10 +138,10 @@ def run_calls(
         observers: see `pipeline`.
         trajectory: the run that they are a step of. Only with one do calls count as repeated, for
             ``Limits(max_repeated_calls=...)``.
-        options: ``context``, ``approve``, ``executor``, ``middleware``, ``stages``, ``pool``, ``limits`` and
-            ``on_tool_error``, as for `pipeline`; ``policy`` needs a `trajectory` that knows what the model has read,
-            from an earlier step. Calls that wait for an approval are in `Pipeline.suspended`; values of
-            calls that are resumed have to be JSON.
+        options: ``context``, ``approve``, ``executor``, ``middleware``, ``stages``, ``pool``, ``limits``,
+            ``on_tool_error`` and ``privacy``, as for `pipeline`; ``policy`` needs a `trajectory` that knows what the
+            model has read, from an earlier step. Calls that wait for an approval are in `Pipeline.suspended`; values
+            of calls that are resumed have to be JSON.
 
     Raises:
         TypeError: something is no call, or there is no such option; or there is a store, and neither an identity nor a
@@ -159,7 +160,7 @@ def run_calls(
     step, given = _ModellessStep(tools, options, trajectory), as_given(calls, need_ids=store is not None)
     if len(given) > step.limits.max_tool_calls:
         step.limits = replace(step.limits, max_tool_calls=len(given))
-    run = Trajectory.of(trajectory, observers)
+    run = Trajectory.of(trajectory, observers, options.get("privacy"))
     return step.pipeline(
         CallsDecoder(given, step.toolset, step.stages, step.limits),
         step.dispatch(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..events import (
     CausedEvent,
@@ -25,12 +25,15 @@ from ..events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from ..observers import Observer
+from ..observers import Observer, Withheld
 from ..text import type_name
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
 from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
 from .trajectory import Causality, Trajectory
+
+if TYPE_CHECKING:
+    from ..privacy.copies import Copies
 
 __all__ = ["Step"]
 
@@ -44,7 +47,7 @@ Callback = Callable[[Any], None]
 class Step:
     """The place that every event of a step passes, whichever task made it; the only one that gives out `seq`."""
 
-    def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
+    def __init__(self, trajectory: Trajectory, outbox: Outbox, tool_names: Collection[str] = ()) -> None:
         self.run_id = trajectory.run_id
         self.number: int
         self.counts = trajectory.counts
@@ -64,6 +67,8 @@ class Step:
         self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
         self._plain: frozenset[type[Event]] = frozenset()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
+        self._copies: Copies | None = trajectory.copies(tool_names)  # for the observers, if there is a policy for them
+        self._copied: dict[type[Event], tuple[Callback, ...]] = {}  # the observers of each copy
 
     @property
     def behind(self) -> int:
@@ -104,6 +109,8 @@ class Step:
         self.observers = list(self._trajectory.observers)
         self._reroute()
         if self.observers:
+            if self._trajectory.privacy is not None:
+                self.tell("obey", self._trajectory.privacy)
             self.tell("see_parts", lambda: self._builder.build().parts)
         start = StepStart(
             self.run_id, asks_model, dispatches, requested_at=requested_at, request=request, resumes=resumes
@@ -218,11 +225,18 @@ class Step:
             call = getattr(observer, method, None)
             if call is not None:
                 try:
-                    call(*facts)
+                    call(*facts if self._copies is None or _sees_originals(observer) else self._shown(method, facts))
                 except Exception as error:
                     self._failures.append((observer, error))
         if self._failures:
             self._drop_failed()
+
+    def words_of(self, error: BaseException) -> BaseException | None:
+        """Returns an exception as a log may have it; None if it may have nothing of it."""
+        try:
+            return error if self._copies is None else self._copies.value(error)
+        except Exception:  # of the policy's function: the log has the failure without words
+            return None
 
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
         """Returns the context managers that the observers want held while a tool's body runs."""
@@ -241,21 +255,68 @@ class Step:
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
         branches = self._outbox.branches
         callbacks: list[Callback] = [branch.put for branch in branches] if branches else []  # before any that may emit
-        for observer in tuple(self.observers):
-            try:
-                wanted = observer.event_types
-                if wanted is None or kind in wanted:
-                    # The same one in each route: `resume` looks for the one that was interrupted.
-                    callbacks.append(self._guarded.setdefault(id(observer), _guarded(observer, self._failures)))
-            except Exception as error:
-                self._failures.append((observer, error))
+        if self._copies is None:
+            callbacks += self._readers(kind, self.observers)
+        else:
+            callbacks += self._readers(kind, [one for one in self.observers if _sees_originals(one)])
+            # The end of a text may bring more of it: it is copied for those who want the deltas alone.
+            if kind not in DELTAS or self._copies_for(kind):
+                callbacks.append(self._copy)
         route = self._routes[kind] = (*callbacks, *self._listeners.get(kind, ()))
         if kind in _PLAIN and not route:
             self._plain |= {kind}
         return route
 
+    def _readers(self, kind: type[Event], observers: Iterable[Observer]) -> list[Callback]:
+        found: list[Callback] = []
+        for observer in tuple(observers):
+            try:
+                wanted = observer.event_types
+                if wanted is None or kind in wanted:
+                    # The same one in each route: `resume` looks for the one that was interrupted.
+                    found.append(self._guarded.setdefault(id(observer), _guarded(observer, self._failures)))
+            except Exception as error:
+                self._failures.append((observer, error))
+        return found
+
+    def _copies_for(self, kind: type[Event]) -> tuple[Callback, ...]:
+        known = self._copied.get(kind)
+        if known is None:
+            obeying = [one for one in self.observers if not _sees_originals(one)]
+            known = self._copied[kind] = tuple(self._readers(kind, obeying))
+        return known
+
+    def _copy(self, event: Event) -> None:
+        """Shows the observers an event as the policy lets them see it."""
+        assert self._copies is not None, "routes lead here where there is a policy"
+        try:
+            shown = self._copies.of(event)
+        except Exception as error:  # of the caller's function: nobody may see what it did not judge
+            for observer in self.observers:
+                if not _sees_originals(observer):
+                    self._failures.append((observer, error))
+                    give_up = getattr(observer, "give_up", None)
+                    if give_up is not None:
+                        give_up()
+            return
+        for copy in shown:
+            for call in self._copies_for(type(copy)):
+                call(copy)
+
+    def _shown(self, method: str, facts: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns what an observer's optional method is given under a policy."""
+        copies = self._copies
+        assert copies is not None, "called where there is a policy"
+        if method == "on_item":
+            return (Withheld.of(*facts),)
+        if method == "see_parts":
+            (parts,) = facts
+            return (lambda: copies.parts(parts()),)
+        return tuple(copies.value(one) if isinstance(one, BaseException) else one for one in facts)
+
     def _reroute(self) -> None:
         """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""
+        self._copied = {}
         if self.observers or self._outbox.branches:
             self._routes, self._other_routes, self._plain = {}, None, frozenset()
         else:
@@ -278,6 +339,10 @@ class Step:
                 self._reroute()
                 if not self.ended:
                     self.emit(StreamWarning("observer_failed", f"{type_name(observer)} raised {type_name(error)}"))
+
+
+def _sees_originals(observer: Observer) -> bool:
+    return getattr(observer, "sees_originals", False)
 
 
 def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> Callback:

@@ -18,7 +18,7 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -44,6 +44,8 @@ from ..text import class_name, type_name
 
 if TYPE_CHECKING:
     from ..dispatch.suspended import Suspended
+    from ..privacy import Privacy
+    from ..privacy.copies import Copies
     from ..provenance.index import Index
 
 __all__ = ["Causality", "KeptResults", "Trajectory"]
@@ -73,6 +75,10 @@ class Trajectory:
             one is left out if `observers` has another of its kind. False: `observers` alone.
         run_id: the run's name in events and spans, made up by default. A store knows calls by it, so no two runs may
             have the same.
+        privacy: the policy for all that copies the run: recordings, spans, metrics, pages, views, logs and web frames.
+
+    Raises:
+        TypeError: an argument has the wrong type.
     """
 
     def __init__(
@@ -83,10 +89,19 @@ class Trajectory:
         observers: Iterable[Observer] | None = None,
         default_observers: bool = True,
         run_id: str | None = None,
+        privacy: Privacy | None = None,
     ) -> None:
         for what, text in (("run_id", run_id), ("name", name), ("conversation_id", conversation_id)):
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"{what} is a text, not {type(text).__name__}")
+        if privacy is not None:
+            _check_privacy(privacy)
+        self.privacy = privacy
+        """The policy for all that copies the run."""
+        self.tool_names: frozenset[str] = frozenset()
+        """The tools of its steps, whose names are no content; kept only where there is a policy."""
+        self.made_up: dict[str, str] = {}
+        """What the policy shows in the place of tools' names that the model made up, by their plain characters."""
         self.name = name
         """The agent's name."""
         self.conversation_id = conversation_id
@@ -143,6 +158,8 @@ class Trajectory:
         if self._entered != "no":
             return False
         self._entered = "yes"
+        if self.privacy is not None:
+            self._tell("obey", self.privacy)
         self._tell("begin_run", self)
         return True
 
@@ -150,7 +167,17 @@ class Trajectory:
         """Tells the observers that the run is over. `agent_loop` calls this."""
         if self._entered == "yes":
             self._entered = "left"
-            self._tell("end_run", outcome, error)
+            copies = None if error is None else self.copies()
+            self._tell("end_run", outcome, error if copies is None else copies.value(error))
+
+    def copies(self, tool_names: Collection[str] = (), *, for_pages: bool = False) -> Copies | None:
+        """Returns what makes copies of events, of a step with these tools; None if nothing is redacted."""
+        if self.privacy is None or self.privacy.redact is None:
+            return None
+        from ..privacy.copies import Copies  # most runs have no policy
+
+        self.tool_names |= frozenset(tool_names)
+        return Copies(self.privacy.redact, self, for_pages=for_pages)
 
     def traceparent(self) -> str | None:
         """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it; None if none of the
@@ -170,31 +197,42 @@ class Trajectory:
         return said
 
     @classmethod
-    def of(cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None) -> Trajectory:
+    def of(
+        cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None, privacy: Privacy | None = None
+    ) -> Trajectory:
         """Returns the run that was given, or a new one with these observers. `pipeline` calls this."""
         if trajectory is None:
-            return cls(observers=observers)
+            return cls(observers=observers, privacy=privacy)
+        if privacy is not None:
+            raise ValueError("give the policy to the Trajectory, which all its steps share, not to one pipeline")
         if observers is not None:
             raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
         return trajectory
 
     @classmethod
     def of_loop(
-        cls, given: Trajectory | None, suspended: Suspended | None, name: str | None, conversation_id: str | None
+        cls,
+        given: Trajectory | None,
+        suspended: Suspended | None,
+        name: str | None,
+        conversation_id: str | None,
+        privacy: Privacy | None,
     ) -> Trajectory:
         """Returns the run that was given, or a new one. `agent_loop` calls this."""
         if given is None:
-            run = cls(name=name, conversation_id=conversation_id) if suspended is None else cls.resumed(suspended)
+            run = cls(privacy=privacy) if suspended is None else cls.resumed(suspended, privacy=privacy)
             run.name, run.conversation_id = name, conversation_id
             return run
-        if name is not None or conversation_id is not None:
-            raise TypeError("give name and conversation_id to the Trajectory, which has them")
+        if name is not None or conversation_id is not None or privacy is not None:
+            raise TypeError("give name, conversation_id and privacy to the Trajectory, which has them")
         return given
 
     @classmethod
-    def resumed(cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None) -> Trajectory:
+    def resumed(
+        cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None, privacy: Privacy | None = None
+    ) -> Trajectory:
         """Returns the run that calls were suspended in, at the same step, with its numbering. `resume` calls this."""
-        run = cls(observers=observers, run_id=suspended.run_id)
+        run = cls(observers=observers, run_id=suspended.run_id, privacy=privacy)
         run.steps, run.next_seq = suspended.step, suspended.seq
         run._salts = suspended.seq  # there were more events than pipelines
         return run
@@ -240,6 +278,13 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
             name = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             raise TypeError(f"an observer has a method on_event(event), see streamtools.observers; this is {name}")
     return listed
+
+
+def _check_privacy(privacy: Any) -> None:
+    from ..privacy import Privacy  # most runs have no policy
+
+    if not isinstance(privacy, Privacy):
+        raise TypeError(f"privacy is a streamtools.privacy.Privacy(...), not {type(privacy).__name__}")
 
 
 @dataclass(slots=True, eq=False)

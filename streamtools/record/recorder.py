@@ -1,4 +1,4 @@
-"""Records a run into a file as it happens: the bytes as they were read, and every event, without its secrets.
+"""Records a run into a file as it happens: the bytes as they were read, and every event.
 
 In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recording` reads.
 
@@ -10,9 +10,10 @@ In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recordi
     {"run_end": "answered"}                              the run is over
     {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
 
-Nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full; then the next
-step begins on a line of its own. The file is open while a step goes on, and no longer. A failure drops the recorder for
-the rest of its step, and the run goes on. A forked child leaves an open file to its parent.
+Under a policy the events come redacted, and bodies by their sizes alone. A line is written whole or not at all,
+unless the disk is full; then the next step begins on a line of its own. The file is open while a step goes on, and no
+longer. A failure drops the recorder for the rest of its step, and the run goes on. A forked child leaves an open file
+to its parent.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, BinaryIO, Concatenate, ParamSpec, TypeAlias
+from typing import Any, BinaryIO, Concatenate, ParamSpec
 
 import orjson
 
@@ -39,11 +40,11 @@ from ..errors import StreamError
 from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
 from ..files import open_private
 from ..limits import Limits
-from ..observers import RunFacts, StreamFacts
-from ..text import class_name, type_name
-from .codec import MARK, VALUES, written_event, written_value
+from ..observers import PrivacyFacts, RunFacts, StreamFacts, Withheld
+from ..text import type_name
+from .codec import written_event, written_value
 
-__all__ = ["Recorder", "Redact", "Redaction", "VERSION", "record"]
+__all__ = ["Recorder", "VERSION", "record"]
 
 
 try:
@@ -63,7 +64,7 @@ _BUFFER = 64 << 10
 _logger = logging.getLogger("streamtools")
 
 
-def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits: Limits = Limits()) -> Recorder:
+def record(path: str | os.PathLike[str], *, limits: Limits = Limits()) -> Recorder:
     """Returns an observer that records a run into a file, so that it can be replayed, viewed and tested.
 
         async with agent_loop(ask, messages, tools=tools, wire=wire, trajectory=Trajectory(observers=[record("runs")])):
@@ -77,18 +78,10 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
             ``<run_id>.jsonl``: one that exists, or a path with a slash at its end, which is made. In an id, characters
             other than letters, digits, ``_`` and ``-`` become ``_``, and a digest follows. Runs that go on at the same
             time need files of their own.
-        redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
-            messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
-            its sizes and times alone. Ids, names of tools and models, and counts are kept.
         limits: at most ``max_recording_bytes`` are written.
-
-    Raises:
-        TypeError: `redact` is not a function.
     """
-    if redact is not None and not callable(redact):
-        raise TypeError(f"redact: expected a function from text to text, got {type(redact).__name__}")
     is_directory = os.fspath(path).endswith(("/", os.sep))
-    return Recorder(Path(path), redact, limits, is_directory=is_directory)
+    return Recorder(Path(path), limits, is_directory=is_directory)
 
 
 def _ends(method: Callable[Concatenate[Recorder, P], None]) -> Callable[Concatenate[Recorder, P], None]:
@@ -108,14 +101,13 @@ def _ends(method: Callable[Concatenate[Recorder, P], None]) -> Callable[Concaten
 class Recorder:
     """Records one run; made by `record`."""
 
-    def __init__(self, path: Path, redact: Redact | None, limits: Limits, *, is_directory: bool) -> None:
+    def __init__(self, path: Path, limits: Limits, *, is_directory: bool) -> None:
         self._is_directory = is_directory
         self.path = path
         """The file; once the run has begun, also where a directory was given."""
         self.cut = False
         """True once ``Limits(max_recording_bytes=...)`` was reached: the recording ends there."""
-        self._is_redacted = redact is not None
-        self._redaction = None if redact is None else Redaction(redact)
+        self._is_redacted = False
         self._most = limits.max_recording_bytes
         self._run_id: str | None = None
         self._facts: dict[str, str | None] = {}
@@ -136,8 +128,7 @@ class Recorder:
         kind = type(event)
         if kind is StepStart:
             self._begin(event.run_id)  # type: ignore[attr-defined]  # it is a StepStart
-        written = written_event(event)
-        self._write(written if self._redaction is None else self._redaction.event(written))
+        self._write(written_event(event))
         # Deltas wait in the buffer. A call that has started is on the disk before it can have an effect.
         if kind in _FLUSHED and self._file is not None:
             self._file.flush()
@@ -147,6 +138,14 @@ class Recorder:
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         """Returns None: nothing is to be held."""
         return None
+
+    def obey(self, privacy: PrivacyFacts, /) -> None:
+        """Notes that the events come redacted, and without their bodies."""
+        self._is_redacted = privacy.redact is not None
+
+    def give_up(self) -> None:
+        """Closes the file: the policy's function has failed."""
+        self.close()
 
     @_ends
     def begin_run(self, run: RunFacts, /) -> None:
@@ -172,27 +171,22 @@ class Recorder:
         self._write({"stream": facts})
 
     @_ends
-    def on_item(self, item: bytes | str | Mapping[str, Any], /) -> None:
+    def on_item(self, item: bytes | str | Mapping[str, Any] | Withheld, /) -> None:
         """Records a piece of a response, as it was read."""
         self._write({**self._chunk(item), "at": time.monotonic()})
 
     @_ends
     def end_stream(self, error: StreamError | None, /) -> None:
         """Records the end of a response's body."""
-        # An error of the stream may quote the body. It passes the redaction as the error of an event does.
-        entry = {"source_end": None if error is None else written_value(error), "at": time.monotonic()}
-        if self._redaction is not None and error is not None:
-            entry["source_end"] = self._redaction.event({"event": "StreamEnd", "error": entry["source_end"]})["error"]
-        self._write(entry)
+        self._write({"source_end": None if error is None else written_value(error), "at": time.monotonic()})
 
     # -- lines --
 
-    def _chunk(self, item: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
+    def _chunk(self, item: bytes | str | Mapping[str, Any] | Withheld) -> dict[str, Any]:
         # A secret may be cut by any chunk, and escaped in any way: of a body that is redacted only sizes and times are
         # kept.
-        if self._redaction is not None:
-            size = len(item) if isinstance(item, (bytes, str)) else len(_line(written_value(item)))
-            return {"chunk": None, "size": size}
+        if isinstance(item, Withheld):
+            return {"chunk": None, "size": item.size}
         if isinstance(item, Mapping):
             return {"payload": written_value(item)}
         if isinstance(item, str):
@@ -298,125 +292,3 @@ def _line(written: Any) -> bytes:
         return orjson.dumps(written, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # an integer of more than 64 bits, or half a surrogate pair
         return json.dumps(written).encode() + b"\n"
-
-
-# -- redaction ---------------------------------------------------------------------------------------------------------
-#
-# A redacted event has the same `seq`. Its texts have passed through the caller's function. A secret may be cut by any
-# delta, so that only whole texts can be judged: deltas are masked, and the whole of a text stands in the event that
-# ends it.
-
-
-Redact: TypeAlias = Callable[[str], str]
-"""Returns a text as it may be kept."""
-
-DOT = "·"  # stands for each character of a delta
-
-_KEPT = frozenset({
-    # the event, and its place
-    "event", MARK, "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes",
-    # identities and words of ours or the provider's
-    "wire", "model", "response_id", "call_id", "idempotency_key", "name", "tool_name", "namespace", "awaits",
-    "caller", "kind", "type", "place", "code", "status", "problem", "normalizations", "outcome", "finish", "finish_raw",
-    "schema_source", "owner", "validator", "boundary", "observation_type", "reason", "error_type", "mime_type",
-    "setting", "limit", "seconds", "timeout_s",
-})  # fmt: skip
-"""Fields without content, of events, of our own values and of errors."""
-_DROPPED = frozenset({"resume_from", "fingerprint"})  # deltas again, and a hash of arguments
-_DELTAS: Mapping[str, tuple[str, str | None]] = {
-    "TextDelta": ("text", "TextEnd"),
-    "ReasoningDelta": ("text", "ReasoningEnd"),
-    "RefusalDelta": ("text", None),
-    "ToolCallDelta": ("delta", None),
-}
-"""The field with each delta's text, and the event with the whole."""
-
-
-class Redaction:
-    """Redacts the events of one run, in order."""
-
-    def __init__(self, redact: Redact) -> None:
-        self._redact = redact
-        self._texts: dict[str, list[str]] = {}  # of texts that have not ended, by the event that ends them
-
-    def event(self, written: dict[str, Any]) -> dict[str, Any]:
-        """Returns an event as it may be written.
-
-        Raises:
-            TypeError: the caller's function did not return text.
-        """
-        name = written["event"]
-        if name in _DELTAS:
-            field, end = _DELTAS[name]
-            text = written.get(field, "")
-            if end is not None:
-                self._texts.setdefault(end, []).append(text)
-            return {**written, field: DOT * len(text)}
-        kept = self._fields(written)
-        if name in self._texts:
-            joined = "".join(self._texts.pop(name))
-            kept["whole"] = self.text(written.get("whole", joined))
-        # A hash of arguments shows whether a guess of them is right.
-        elif name == "ApprovalRequested":
-            kept["fingerprint"] = ""
-        elif name == "ApprovalResolved" and "reason" in written:
-            kept["reason"] = self._leaves(written["reason"])
-        return kept
-
-    def text(self, text: str) -> str:
-        """Returns a text as it may be written."""
-        kept = self._redact(text)
-        if not isinstance(kept, str):
-            raise TypeError(f"expected text from redact, got {class_name(kept)}")
-        return kept
-
-    def _fields(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Redacts the fields of an event, or of a value of ours. Numbers in fields of their own are kept."""
-        kept: dict[str, Any] = {}
-        for name, value in written.items():
-            if name in _DROPPED:
-                continue
-            is_content = name not in _KEPT and not isinstance(value, (bool, int, float))
-            kept[name] = self._leaves(value) if is_content else value
-        if written.get(MARK) == "ToolCall" and "arguments_text" in written:
-            kept["arguments_text"] = self._arguments_text(written["arguments_text"])
-        return kept
-
-    def _arguments_text(self, text: str) -> str:
-        """Returns arguments with their strings redacted: in the text itself, escapes could hide them."""
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):  # cut, or none: a piece of a secret is not recognised
-            return DOT * len(text)
-        return json.dumps(self._leaves(value), ensure_ascii=False)
-
-    def _leaves(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, list):
-            return [self._leaves(one) for one in value]
-        if isinstance(value, dict):
-            return self._object(value)
-        if value is None or isinstance(value, bool):
-            return value
-        # A number may be a secret, too (a card's), so the function sees it as text.
-        text = str(value)
-        kept = self.text(text)
-        return value if kept == text else kept
-
-    def _object(self, value: dict[str, Any]) -> dict[str, Any]:
-        mark = value.get(MARK)
-        if mark in VALUES:
-            return self._fields(value)
-        if mark == "error":
-            entry = {key: self._leaves(one) for key, one in value.items() if key in ("args", "message")}
-            if "has" in value:
-                entry["has"] = self._fields(value["has"])
-            if value.get("cause") is not None:
-                entry["cause"] = self._leaves(value["cause"])
-            return {**value, **entry}
-        if mark == "bytes":
-            return {**value, "is": ""}
-        if mark is not None and mark != "dict":
-            return {**value, **({"is": self._leaves(value["is"])} if "is" in value else {})}
-        return {(key if key == MARK else self.text(key)): self._leaves(one) for key, one in value.items()}

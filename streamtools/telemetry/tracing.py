@@ -53,7 +53,7 @@ from ..events import (
     ToolCallValidated,
     ToolStarted,
 )
-from ..observers import EarlyEnd, RunFacts
+from ..observers import EarlyEnd, PrivacyFacts, RunFacts
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, FailedAttempt, Part, StepOutcome, ToolCall, Usage
 from ..text import class_name, type_name
 from .carrier import carrier_of, span_context_of, tracer_of
@@ -105,15 +105,14 @@ class Tracing:
     ``pipeline(..., observers=[Tracing()])``. A run may have many steps, one after the other (`Trajectory`); two
     pipelines that run at the same time need two, because only the first event of a step names its run.
 
+    Arguments, results, texts and exceptions' messages are in the spans if the run's policy has ``content_in_spans``, or
+    says nothing and the environment variable `CAPTURE_CONTENT` asks for it. They are redacted as in all copies.
+
     Args:
         tracer_provider: the provider that takes the spans; by default the global provider, also if it is set later.
-        capture_content: put arguments, results, the response's text and exceptions' messages into the spans. None asks
-            the environment variable `CAPTURE_CONTENT`; without it no content is captured.
         names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"genai-0.1"``), or your own.
         spans: the spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
-        redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and
-            returns the text to show. If it raises, this observer is dropped, and the text is not in the span.
         prices: the prices of models (see `streamtools.telemetry.names`): each chat then has its cost, and a run the
             sum. Without them cost is in tokens alone.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
@@ -126,16 +125,13 @@ class Tracing:
         self,
         tracer_provider: trace.TracerProvider | None = None,
         *,
-        capture_content: bool | None = None,
         names: Names | str = "semconv-1.41",
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
-        redact: Callable[[str], str] | None = None,
         prices: Prices | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        if capture_content is None:
-            capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
+        capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
         if isinstance(names, str):
             if names not in PROFILES:
                 raise ValueError(f"names={names!r}: must be a Names or one of {', '.join(PROFILES)}")
@@ -145,7 +141,7 @@ class Tracing:
             raise ValueError(f"spans: unknown {sorted(unknown)}; there are {', '.join(_SPANS)}")
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
-        self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact, checked_prices(prices))
+        self._writer = AttributeWriter(names, capture_content, max_attribute_chars, None, checked_prices(prices))
         self._builder = SpanBuilder(
             tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
         )
@@ -161,6 +157,17 @@ class Tracing:
         it."""
         # Telemetry must not cost anything per token: a pipeline hands the whole response over at its end (`see_parts`).
         return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
+
+    def obey(self, privacy: PrivacyFacts, /) -> None:
+        """Takes the run's policy: whether content is captured, and what of a stack's source lines may be shown."""
+        self._writer.redact = privacy.redact
+        if privacy.content_in_spans is not None:
+            self._writer.capture_content = privacy.content_in_spans
+
+    def give_up(self) -> None:
+        """Ends all open spans: the policy's function has failed."""
+        if self._step is not None:
+            self._give_up(self._step)
 
     def see_parts(self, parts: Callable[[], tuple[Part, ...]]) -> None:
         """Keeps a function that returns the whole response."""
@@ -378,7 +385,7 @@ _KINDS_OF_TEXT = {"text": "text", "refusal": "text", "reasoning": "reasoning"}
 _CODE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what may be an `error.type`: of low cardinality, no prose
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AttributeWriter:
     """Words the attributes of every span in one profile."""
 
@@ -402,22 +409,13 @@ class AttributeWriter:
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
     def content(self, value: str) -> str:
-        """Returns captured content: redacted, then cut; JSON stays JSON."""
-        # In this order, or a secret that a cut divides would not be recognised.
-        value = self._redacted(value)
+        """Returns captured content, cut; JSON stays JSON."""
         if len(value) > self.max_chars and value[:1] in ("{", "["):
             try:
                 value = fitted_json(json.loads(value), self.max_chars)
             except (ValueError, RecursionError):
                 return self._cut(value, self.max_chars)
         return self._cut(value, self.max_chars)
-
-    def _redacted(self, value: str) -> str:
-        if self.redact is not None:
-            value = self.redact(value)
-            if not isinstance(value, str):
-                raise TypeError(f"expected text from redact, got {type(value).__name__}")
-        return value
 
     # -- a run --
 
@@ -652,6 +650,10 @@ class AttributeWriter:
         # The innermost frames, and the end of their text: a stack is read from its last line.
         traced = TracebackException.from_exception(error, limit=-STACK_FRAMES)
         stack = "".join(traced.format())
+        # The frames have lines of the program's source, which no event has. Redacted before they are cut, or a secret
+        # that a cut divides would not be recognised.
+        if self.redact is not None:
+            stack = self.redact(stack)
         return {
             "exception.type": self.text(class_name(error)),
             "exception.message": self.content(str(traced)),

@@ -10,6 +10,7 @@ import orjson
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from streams import chat, chat_chunk, sse, stream
+from telemetry.scripted import capturing
 
 from streamtools import Trajectory, agent_loop, tool
 from streamtools.telemetry import Tracing, configure
@@ -86,7 +87,7 @@ def send(endpoint: str | None, names: str = "semconv-1.41", **settings: str) -> 
 def _send(sent: Sent, endpoint: str | None, names: str) -> None:
     with configure("otlp", endpoint=endpoint, service_name="backends", set_global=False) as telemetry:
         telemetry.provider.add_span_processor(sent)  # type: ignore[attr-defined]
-        anyio.run(_run, Tracing(telemetry.provider, capture_content=True, names=names))
+        anyio.run(_run, capturing(telemetry.provider, capture=True, names=names))
         assert telemetry.flush(SEND_S), "the back end has not taken the spans"
 
 

@@ -20,11 +20,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import anthropic, chat, hanging, stream
+from telemetry.scripted import capturing
 
 from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
 from streamtools.dispatch.in_process import abandoned_threads
 from streamtools.events import ToolStarted
-from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +132,7 @@ async def test_an_error_that_has_no_words_is_a_failure_that_names_its_type(
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    observers = [Tracing(provider, capture_content=captured)]
+    observers = [capturing(provider, capture=captured)]
     turn = await turn_of([raising(kind, sync=sync), sibling], observers=observers)
     assert [seen.outcome for seen in turn.observations] == ["failed", "ok"]
     assert kind.__name__ in turn.observations[0].model_content

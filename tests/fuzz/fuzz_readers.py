@@ -47,6 +47,7 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
     from record.recorded import answers
     from spoken_histories import NATIVE, Call
     from streams import anthropic
+    from telemetry.scripted import capturing
 
     from streamtools import Suspended, Trajectory, agent_loop, history, resume, tool
     from streamtools.dispatch import MemoryStore
@@ -54,7 +55,6 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
     from streamtools.errors import ExportError, StreamToolsError, SuspendedError
     from streamtools.mcp import Pins, fetch_tools
     from streamtools.record import Recording, RecordingError, record, replay
-    from streamtools.telemetry import Tracing
     from streamtools.telemetry.setup import to_jaeger
     from streamtools.view import chrome_trace, draw_jaeger, draw_recordings, is_jaeger, page
     from streamtools.wires import WIRES
@@ -273,7 +273,7 @@ async def _seeds() -> list[bytes]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    await _run(_ASKS, _ENDS, observers=[Tracing(provider, capture_content=True)])
+    await _run(_ASKS, _ENDS, observers=[capturing(provider, capture=True)])
     found.append(("jaeger", 0, json.dumps(to_jaeger(exporter.get_finished_spans())).encode()))
     pins = Pins()
     await fetch_tools(_Session(), server="s", pins=pins)

@@ -12,6 +12,7 @@ import anyio.lowlevel
 from streamtools import Event, Trajectory, agent_loop
 from streamtools.errors import StreamToolsError
 from streamtools.observers import Observer
+from streamtools.privacy import Privacy
 from streamtools.record import RecordedError
 
 
@@ -32,10 +33,15 @@ def answers(*bodies: Sequence[bytes]) -> Callable[[Any, Any], Any]:
 
 
 async def run_loop(
-    *bodies: Sequence[bytes], tools: Any = (), observers: Iterable[Observer] = (), wire: str, **options: Any
+    *bodies: Sequence[bytes],
+    tools: Any = (),
+    observers: Iterable[Observer] = (),
+    wire: str,
+    privacy: Privacy | None = None,
+    **options: Any,
 ) -> list[Event]:
     """Runs a loop, and returns its events."""
-    run = Trajectory(name="guide", conversation_id="talk", observers=observers)
+    run = Trajectory(name="guide", conversation_id="talk", observers=observers, privacy=privacy)
     async with agent_loop(answers(*bodies), [], tools=tools, wire=wire, trajectory=run, **options) as loop:
         return [event async for event in loop]
 

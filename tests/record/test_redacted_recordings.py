@@ -28,6 +28,7 @@ from streamtools.events import (
     ToolCallEnd,
     ToolProgress,
 )
+from streamtools.privacy import Privacy
 from streamtools.record import Recording, RecordingError, record, replay
 from streamtools.wires import WIRES
 
@@ -39,6 +40,9 @@ CARD = 4111111111111111
 
 def redact(text: str) -> str:
     return text.replace(SECRET, "<key>").replace(str(CARD), "<card>")
+
+
+POLICY = Privacy(redact=redact)
 
 
 @tool(effect="idempotent", needs_approval=True)
@@ -74,7 +78,7 @@ async def approve(asked: ApprovalRequested) -> bool | Deny:
 async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     await run_loop(
-        ASKS, ENDS, tools=[pay, fail], observers=[record(path, redact=redact)], wire=ANTHROPIC, approve=approve
+        ASKS, ENDS, tools=[pay, fail], observers=[record(path)], privacy=POLICY, wire=ANTHROPIC, approve=approve
     )
     written = path.read_text(encoding="utf-8")
     for trace in ("sk-4711", "4711-", "tulip", "\\u0074ulip", str(CARD), "c2stNDcxMS10dWxpcA"):
@@ -91,7 +95,7 @@ async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
     assert {event.text for event in found.events if isinstance(event, TextDelta)} <= {"·" * n for n in range(1, 20)}
     assert all(set(event.delta) <= {"·"} for event in found.events if isinstance(event, ToolCallDelta))
     seen = {event.call_id: event for event in found.events if isinstance(event, Observation)}
-    assert seen["c1"].value == {"<key>": ("<card>", b"")}
+    assert seen["c1"].value == {"<key>": ("<card>", b"<key>")}
     assert seen["c1"].model_content == "paid by <key>"
     assert seen["c2"].model_content == "Error: <key> is refused"
     assert seen["c4"].outcome == "denied"
@@ -101,14 +105,14 @@ async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
 
 async def test_boundaries_and_times_of_the_body_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    await run_loop(ENDS, observers=[record(path, redact=redact)], wire=ANTHROPIC)
+    await run_loop(ENDS, observers=[record(path)], privacy=POLICY, wire=ANTHROPIC)
     (body,) = Recording.read(path).bodies
     assert [(chunk.item, chunk.size) for chunk in body] == [(None, len(chunk)) for chunk in ENDS]
 
 
 async def test_it_replays_its_redacted_events_and_no_live_results(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    await run_loop(ASKS, ENDS, tools=[pay, fail], observers=[record(path, redact=redact)], wire=ANTHROPIC)
+    await run_loop(ASKS, ENDS, tools=[pay, fail], observers=[record(path)], privacy=POLICY, wire=ANTHROPIC)
     run = replay(path)
     assert (await run).text == "With <key>."
     assert run.unchecked == ("the recording is redacted",)
@@ -121,7 +125,7 @@ async def test_it_replays_its_redacted_events_and_no_live_results(tmp_path: Path
 async def test_on_every_wire_what_the_model_said_is_redacted(wire: str, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     body = framed(wire, said(wire, text=[SECRET], calls=[("c1", "pay", json.dumps({"key": SECRET, "card": CARD}))]))
-    await pipeline(sent(body), tools=[pay], wire=wire, observers=[record(path, redact=redact)])
+    await pipeline(sent(body), tools=[pay], wire=wire, observers=[record(path)], privacy=POLICY)
     written = path.read_text(encoding="utf-8")
     assert "tulip" not in written
     assert str(CARD) not in written
@@ -131,10 +135,11 @@ async def test_on_every_wire_what_the_model_said_is_redacted(wire: str, tmp_path
 async def test_with_every_text_gone_all_events_are_still_there(tmp_path: Path) -> None:
     for quirk in QUIRKS[::7]:
         path, open_path = tmp_path / f"{quirk['id']}.jsonl", tmp_path / f"{quirk['id']}.open.jsonl"
-        observers = [record(path, redact=lambda text: "x"), record(open_path)]
-        async with pipeline(sent([body_of(quirk)]), wire=quirk["wire"], observers=observers) as events:
-            async for event in _until_error(events):
-                assert event
+        for to, privacy in ((path, Privacy(redact=lambda text: "x")), (open_path, None)):
+            body, observers = sent([body_of(quirk)]), [record(to)]
+            async with pipeline(body, wire=quirk["wire"], observers=observers, privacy=privacy) as events:
+                async for event in _until_error(events):
+                    assert event
         hidden, shown = Recording.read(path), Recording.read(open_path)
         assert [type(event) for event in hidden.events] == [type(event) for event in shown.events]
         assert [event.seq for event in hidden.events] == [event.seq for event in shown.events]
@@ -154,13 +159,13 @@ async def test_a_redaction_that_fails_writes_nothing_more(tmp_path: Path) -> Non
 
     for broken in (fails, lambda text: None):
         path = tmp_path / f"{broken.__name__.strip('<>')}.jsonl"
-        turn = await pipeline(sent(ENDS), observers=[record(path, redact=broken)])  # type: ignore[arg-type]
+        turn = await pipeline(sent(ENDS), observers=[record(path)], privacy=Privacy(redact=broken))  # type: ignore[arg-type]
         assert turn.text == SECRET
         assert [one.code for one in turn.warnings] == ["observer_failed"]
         assert SECRET.encode() not in path.read_bytes()
         assert not re.search(rb"StreamEnd", b"".join(lines(path)))
 
 
-def test_redact_has_to_be_a_function(tmp_path: Path) -> None:
+def test_redact_has_to_be_a_function() -> None:
     with pytest.raises(TypeError, match="redact: expected a function from text to text, got str"):
-        record(tmp_path / "run.jsonl", redact="secret")  # type: ignore[arg-type]
+        Privacy(redact="secret")  # type: ignore[arg-type]

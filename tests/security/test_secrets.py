@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel, field_validator
 from streams import anthropic, chat, chat_chunk, sse, stream
+from telemetry.scripted import capturing
 
 from streamtools import ApprovalRequested, Limits, Observation, Pipeline, ToolContext, Trajectory, parse, pipeline, tool
 from streamtools.content import ToolResult
@@ -413,7 +414,7 @@ async def test_what_is_told_is_found_by_these_tests() -> None:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     body = chat(calls=[("c", "give", json.dumps({"value": SECRET}))])
-    async with pipeline(stream(body), tools=[give], observers=[Tracing(provider, capture_content=True)]) as events:
+    async with pipeline(stream(body), tools=[give], observers=[capturing(provider, capture=True)]) as events:
         _ = [event async for event in events]
     (observation,) = events.turn.observations
     assert SECRET in "".join(span.to_json() for span in exporter.get_finished_spans())

@@ -32,6 +32,17 @@ from streamtools.events import (
 )
 from streamtools.observers import Observer
 from streamtools.parts import CallKind, Outcome, ToolCall, Usage
+from streamtools.privacy import Privacy, Redact
+from streamtools.telemetry import Tracing
+
+
+def capturing(
+    provider: TracerProvider | None = None, *, capture: bool | None = True, redact: Redact | None = None, **options: Any
+) -> Tracing:
+    """Returns an observer that has been given a policy, as a run gives it."""
+    tracing = Tracing(provider, **options)
+    tracing.obey(Privacy(redact=redact, content_in_spans=capture))
+    return tracing
 
 
 class Script:

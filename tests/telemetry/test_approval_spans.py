@@ -11,9 +11,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import anthropic, stream
 
-from streamtools import ApprovalRequested, Pipeline, ToolError, pipeline, resume, tool
+from streamtools import ApprovalRequested, Pipeline, ToolError, Trajectory, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.events import StreamWarning
+from streamtools.privacy import Privacy
 from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio
@@ -103,11 +104,12 @@ async def test_captured_content_is_redacted_before_it_is_in_a_span() -> None:
     trace = Trace()
 
     def redact(text: str) -> str:
-        return text.replace("nobody", "***").replace('"x"', '"***"').replace("paid x", "***")
+        return text.replace("nobody", "***").replace("x", "***").replace("paid x", "***")
 
-    tracing = Tracing(trace.provider, capture_content=True, redact=redact)
+    policy = Privacy(redact=redact, content_in_spans=True)
+    run = Trajectory(observers=[Tracing(trace.provider)], privacy=policy)
     async with pipeline(
-        stream(anthropic(calls=CALLS)), tools=[pay], observers=[tracing], approve=lambda request: True
+        stream(anthropic(calls=CALLS)), tools=[pay], trajectory=run, approve=lambda request: True
     ) as events:
         _ = [event async for event in events]
     text = trace.text()
@@ -120,9 +122,10 @@ async def test_captured_content_is_redacted_before_it_is_in_a_span() -> None:
 @pytest.mark.parametrize("redact", [lambda text: 1 / 0, lambda text: None], ids=["raises", "returns no text"])
 async def test_a_redaction_that_fails_shows_nothing_and_breaks_nothing(redact: Any) -> None:
     trace = Trace()
-    tracing = Tracing(trace.provider, capture_content=True, redact=redact)
+    policy = Privacy(redact=redact, content_in_spans=True)
+    run = Trajectory(observers=[Tracing(trace.provider)], privacy=policy)
     async with pipeline(
-        stream(anthropic(["a secret"], CALLS)), tools=[pay], observers=[tracing], approve=lambda request: True
+        stream(anthropic(["a secret"], CALLS)), tools=[pay], trajectory=run, approve=lambda request: True
     ) as events:
         seen = [event async for event in events]
     assert [event.code for event in seen if isinstance(event, StreamWarning)] == ["observer_failed"]

@@ -14,6 +14,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from profiles import examples
 from scripted import Script, Spans
+from telemetry.scripted import capturing
 
 from streamtools.errors import InvalidArguments, ProviderError, ToolError, ToolFailed
 from streamtools.parts import Outcome
@@ -83,7 +84,7 @@ def test_no_content_is_in_any_span_by_default(spans: Spans, profile: str) -> Non
 
 
 def test_content_is_captured_where_it_is_asked_for(spans: Spans) -> None:
-    secretive_run(Tracing(spans.provider, capture_content=True))
+    secretive_run(capturing(spans.provider, capture=True))
     ok, broken, invalid = sorted(
         (span for span in spans.all if span.name.startswith("execute_tool")),
         key=lambda span: attributes(span)["streamtools.call.key"],
@@ -120,7 +121,7 @@ def test_content_is_captured_where_it_is_asked_for(spans: Spans) -> None:
 
 
 def test_a_call_that_was_cut_stands_in_the_captured_message_as_it_came(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider, capture_content=True))
+    script = Script(capturing(spans.provider, capture=True))
     script.start()
     script.call("call_a", text='{"key": "va', ready=False)
     script.observe("call_a", "truncated")
@@ -155,12 +156,12 @@ def test_the_standard_environment_variable_switches_content_on(
 
 def test_an_explicit_no_overrules_the_environment(spans: Spans, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    secretive_run(Tracing(spans.provider, capture_content=False))
+    secretive_run(capturing(spans.provider, capture=False))
     assert SECRET not in everything(spans)
 
 
 def test_captured_content_is_bounded(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider, capture_content=True, max_attribute_chars=64))
+    script = Script(capturing(spans.provider, capture=True, max_attribute_chars=64))
     script.start()
     script.text(*["word "] * 1000)
     script.call("call_a", "alpha", json.dumps({"x": "y" * 9000}), arguments={"x": "y" * 9000})
@@ -189,7 +190,7 @@ def test_captured_content_is_bounded(spans: Spans) -> None:
 def test_captured_arguments_are_json_or_bare_text(
     spans: Spans, kind: Any, text: str, more: dict[str, Any], captured: str
 ) -> None:
-    script = Script(Tracing(spans.provider, capture_content=True))
+    script = Script(capturing(spans.provider, capture=True))
     script.start()
     script.call("call_a", "alpha", text, kind=kind, **more)
     script.observe("call_a", name="alpha", value="done", model_content="done")
@@ -201,7 +202,7 @@ def test_captured_arguments_are_json_or_bare_text(
 
 
 def test_the_text_is_kept_also_where_the_stream_had_no_end(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider, capture_content=True))
+    script = Script(capturing(spans.provider, capture=True))
     script.start()
     script.text("half a")
     script.cut_call("call_a")
@@ -217,7 +218,7 @@ def test_an_exception_whose_text_cannot_be_had_is_recorded_by_its_type(spans: Sp
 
     outer = ToolFailed("the tool raised")
     outer.__cause__ = Mute()
-    script = Script(Tracing(spans.provider, capture_content=True))
+    script = Script(capturing(spans.provider, capture=True))
     script.start()
     script.call("call_a")
     script.observe("call_a", "failed", error=outer)
@@ -232,7 +233,7 @@ def test_an_exception_whose_text_cannot_be_had_is_recorded_by_its_type(spans: Sp
 def test_half_a_surrogate_pair_breaks_no_exporter(spans: Spans, content: bool) -> None:
     """JSON allows it in any string, UTF-8 does not: one such span would cost the whole OTLP batch."""
     half = "\ud83d"
-    script = Script(Tracing(spans.provider, capture_content=content), run_id=f"run{half}")
+    script = Script(capturing(spans.provider, capture=content), run_id=f"run{half}")
     script.start(f"model{half}")
     script.text(half)
     script.call(f"id{half}", f"tool{half}", f'{{"{half}": 1}}', arguments={half: 1}, problem=half)

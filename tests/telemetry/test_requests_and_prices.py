@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import anthropic
+from telemetry.scripted import capturing
 
 from streamtools import Trajectory, Usage, agent_loop, pipeline, tool
 from streamtools.events import TextDelta
@@ -28,10 +29,10 @@ async def get_weather(city: str) -> str:
     return "rain"
 
 
-def traced(**options: Any) -> tuple[Tracing, InMemorySpanExporter]:
+def traced(*, capture: bool = False, **options: Any) -> tuple[Tracing, InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return Tracing(provider, **options), exporter
+    return capturing(provider, capture=capture, **options), exporter
 
 
 def chats(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
@@ -121,7 +122,7 @@ RESULT = {"type": "tool_call_response", "id": "c1", "response": "rain"}
     ],
 )
 async def test_messages_of_every_provider_are_told_alike_where_content_is_captured(request_: Any, told: Any) -> None:
-    tracing, exporter = traced(capture_content=True)
+    tracing, exporter = traced(capture=True)
     await pipeline(ENDS, observers=[tracing], request={"system": "Be brief.", **request_})
     (chat,) = chats(exporter)
     assert chat.attributes is not None
@@ -130,7 +131,7 @@ async def test_messages_of_every_provider_are_told_alike_where_content_is_captur
 
 
 async def test_messages_are_in_no_span_and_no_repr_unless_content_is_captured() -> None:
-    tracing, exporter = traced(capture_content=False)
+    tracing, exporter = traced(capture=False)
     events: list[Any] = []
     async with pipeline(ENDS, observers=[tracing], request={"messages": [{"content": "tulip"}]}) as run:
         async for event in run:
@@ -140,7 +141,7 @@ async def test_messages_are_in_no_span_and_no_repr_unless_content_is_captured() 
 
 
 async def test_a_loop_tells_the_messages_of_each_of_its_requests() -> None:
-    tracing, exporter = traced(capture_content=True)
+    tracing, exporter = traced(capture=True)
     bodies = iter([ASKS, ENDS])
     question = [{"role": "user", "content": "Oslo?"}]
     await agent_loop(
@@ -213,7 +214,7 @@ def test_prices_that_make_no_sense_are_refused() -> None:
 
 
 async def test_a_response_is_captured_in_the_order_in_which_it_came_without_watching_its_deltas() -> None:
-    tracing, exporter = traced(capture_content=True)
+    tracing, exporter = traced(capture=True)
     body = [
         b"data: " + json.dumps(chunk).encode() + b"\n\n"
         for chunk in (

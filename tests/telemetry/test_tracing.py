@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler, Sam
 from opentelemetry.trace import SpanKind, StatusCode
 from profiles import examples
 from scripted import Script, Spans, span_id
+from telemetry.scripted import capturing
 
 from streamtools.errors import (
     CallCancelled,
@@ -586,7 +587,7 @@ def test_an_unknown_span_or_profile_is_refused() -> None:
 
 def test_no_delta_reaches_the_observer() -> None:
     """Telemetry must not cost anything per token."""
-    wanted = Tracing(capture_content=False).event_types
+    wanted = capturing(capture=False).event_types
     assert not {TextDelta, ReasoningDelta, ToolCallDelta, ToolCallFragment} & set(wanted)
 
 
@@ -603,7 +604,7 @@ def test_a_delta_that_comes_all_the_same_is_not_drawn(spans: Spans) -> None:
 
 def test_a_trace_that_is_not_sampled_costs_no_attributes_and_stays_unsampled() -> None:
     provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
-    tracing = Tracing(provider, capture_content=True)
+    tracing = capturing(provider, capture=True)
     script = Script(tracing)
     script.start()
     script.call("call_a")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from profiles import examples, mostly_thorough
 from streams import chat
+from telemetry.scripted import capturing
 
 from streamtools import Trajectory, pipeline, tool
 from streamtools.telemetry import Tracing
@@ -48,7 +49,7 @@ async def document(*, capture: bool = True) -> dict[str, Any]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing = Tracing(provider, capture_content=capture)
+    tracing = capturing(provider, capture=capture)
     async with pipeline(BODY, tools=[add, fail, pay], approve=lambda _: True, observers=[tracing]) as events:
         async for _ in events:
             pass

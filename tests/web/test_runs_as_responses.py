@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -16,6 +15,7 @@ from streamtools.dispatch.store import MemoryStore
 from streamtools.errors import LocalProtocolError
 from streamtools.events import ApprovalRequested, StepEnd
 from streamtools.integrations import EventStreamResponse, Run, RunEnd, encode_event
+from streamtools.privacy import Privacy
 
 pytestmark = pytest.mark.anyio
 
@@ -86,16 +86,17 @@ async def test_a_run_that_waits_for_an_approval_ends_its_response_and_goes_on_in
     assert client.told[-1] == ("run_end", {"outcome": "answered"})
 
 
-async def test_arguments_to_approve_are_redacted_first() -> None:
-    def redact(tool_name: str, arguments: Mapping[str, Any]) -> Any:
-        assert tool_name == "pay"
-        return {**arguments, "card": f"…{arguments['card'][-2:]}"}
-
-    client = Client()
-    await client.request(EventStreamResponse(loop_of(CALL, tools=[pay_if_approved]), redact=redact))
+async def test_arguments_to_approve_are_redacted_first_and_approved_by_their_fingerprint() -> None:
+    policy = Privacy(redact=lambda text: text.replace("41", "…"))
+    client, kept = Client(), Kept()
+    loop = loop_of(CALL, tools=[pay_if_approved], privacy=policy)
+    await client.request(EventStreamResponse(loop, after=kept))
     (asked,) = [data for name, data in client.told if name == "approval_requested"]
     assert asked["arguments"] == {"amount": 3, "card": "…11"}
     assert b"4111" not in client.body
+    suspended = kept.runs[0].suspended
+    assert suspended is not None
+    assert [call.fingerprint for call in suspended.calls] == [asked["fingerprint"]]
 
 
 async def test_a_run_whose_request_fails_says_so_by_its_kind_and_raises_it_to_the_server() -> None:
