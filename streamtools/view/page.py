@@ -13,10 +13,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, MutableMapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs, quote
 
 import anyio
 import orjson
@@ -138,41 +140,61 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _PORT = re.compile(":[0-9]*$")
 READERS = 32  # streams at the same time: each costs a patch per interval
 _PLAIN = (b"content-type", b"text/plain; charset=utf-8")
-_ALONE = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), (b"x-frame-options", b"DENY")]
+_ALONE = [
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+]
+_TOKEN_BYTES = 16  # random ones, as RFC 6750 section 5.2 asks of a token
+_LEAST_TOKEN_CHARS = 16
 
 
 class LiveView:
     """An ASGI application with the page of a run that goes on.
 
         watch = Watch()
-        app.mount("/run", LiveView(watch))
+        live = LiveView(watch)
+        app.mount("/run", live)
+        print(live.url("http://127.0.0.1:8000/run/"))
         run = agent_loop(ask, messages, trajectory=Trajectory(observers=[watch]), ...)
 
-    It shows texts, arguments and results to everybody who can reach it: bind it to the loopback address, or put your
-    own authorization before it. A request whose ``Host`` is neither a name of this machine's loopback address, nor the
+    It shows texts, arguments and results to everybody who has its URL, which has a token; a request without it is
+    answered 404, without content. The token is taken out of the request's scope, where a server's access log would find
+    it. A request whose ``Host`` is neither a name of this machine's loopback address, nor the
     address that was asked, nor one of `hosts`, is answered 421, without content.
 
     Args:
         watch: the run's observer.
         interval: seconds between two patches for one reader.
         hosts: further names under which browsers reach it, as behind a proxy.
+        token: the token, where several processes serve the same view; made up by default.
 
     Raises:
-        ValueError: `interval` is not a positive number.
+        ValueError: `interval` is not a positive number, or the token is shorter than 16 characters.
         TypeError: `hosts` is a text.
     """
 
-    def __init__(self, watch: Watch, *, interval: float = 0.2, hosts: Collection[str] = ()) -> None:
+    def __init__(
+        self, watch: Watch, *, interval: float = 0.2, hosts: Collection[str] = (), token: str | None = None
+    ) -> None:
         if not interval > 0:
             raise ValueError(f"interval={interval!r}: must be a number of seconds greater than 0")
         if isinstance(hosts, str):
             raise TypeError(f"expected hosts=[...], got the text {hosts!r}")
+        if token is not None and len(token) < _LEAST_TOKEN_CHARS:
+            raise ValueError(f"token: expected at least {_LEAST_TOKEN_CHARS} characters, got {len(token)}")
         self.watch = watch
+        self._token = secrets.token_urlsafe(_TOKEN_BYTES) if token is None else token
         self._interval = interval
         self._hosts = _LOOPBACK | {_PORT.sub("", host.lower()) for host in hosts}
         self.readers = 0
         """Streams that are being read."""
         self._over = False
+
+    def url(self, address: str) -> str:
+        """Returns the URL to open, of the address at which the application is mounted."""
+        return f"{address}?token={quote(self._token, safe='')}"
 
     def finish(self) -> None:
         """Ends the streams once their readers have everything. Call it when the run is over."""
@@ -188,6 +210,9 @@ class LiveView:
         if not self._is_asked_by_name(scope):
             await _answer(send, 421, b"this Host is not known here: LiveView(watch, hosts=[...])", _PLAIN)
             return
+        if not self._has_token(scope):
+            await _answer(send, 404, b"", _PLAIN)
+            return
         path = str(scope.get("path", "")).removeprefix(str(scope.get("root_path", ""))).strip("/")
         if scope.get("method", "GET") != "GET":
             await _answer(send, 405, b"GET only", _PLAIN)
@@ -198,12 +223,20 @@ class LiveView:
         else:
             await _answer(send, 404, b"there is nothing here", _PLAIN)
 
+    def _has_token(self, scope: _Message) -> bool:
+        """Returns whether a request has the token, which it loses here."""
+        # Servers write the query of a request's own scope into their access logs when the response begins.
+        query = bytes(scope.get("query_string", b""))
+        scope["query_string"] = b""
+        given = parse_qs(query.decode("latin-1")).get("token", []) if len(query) < 1024 else []
+        return len(given) == 1 and secrets.compare_digest(given[0].encode(), self._token.encode())
+
     def _is_asked_by_name(self, scope: _Message) -> bool:
         """Returns whether a request names a host that stands for this server."""
         # DNS rebinding: a page of `evil.example` may let that name lead to 127.0.0.1, and then reads what is served
         # there as its own; its browser still sends `Host: evil.example`, which no script can change
         # (https://fetch.spec.whatwg.org/#forbidden-request-header). The port proves nothing, and differs behind a
-        # tunnel or a container's mapping. A token in the address was considered; it would change every mount.
+        # tunnel or a container's mapping. The token alone would do, until somebody else has seen the URL.
         named = [value for name, value in scope.get("headers", ()) if name == b"host"]
         if len(named) != 1:
             return False
@@ -214,7 +247,7 @@ class LiveView:
     async def _serve_page(self, scope: _Message, send: Callable[[_Message], Awaitable[None]]) -> None:
         # An empty picture: the first event of the stream brings everything.
         data = Picture(self.watch.picture.title).patch()
-        html = document(data, live=f"{scope.get('root_path', '')}/{EVENTS}")
+        html = document(data, live=self.url(f"{scope.get('root_path', '')}/{EVENTS}"))
         await _answer(send, 200, html.encode("utf-8", "replace"), (b"content-type", b"text/html; charset=utf-8"))
 
     async def _serve_events(

@@ -31,7 +31,7 @@ async def test_the_page_follows_a_run_to_its_end(tmp_path: Path) -> None:
     live = LiveView(watch, interval=0.01)
     with Browser(tmp_path) as browser:
         async with serving(live) as port:
-            await run_sync(browser.open, f"http://127.0.0.1:{port}/")
+            await run_sync(browser.open, live.url(f"http://127.0.0.1:{port}/"))
             assert await run_sync(browser.text, "#title") == "Live"
             with anyio.fail_after(60):
                 await watched(watch)

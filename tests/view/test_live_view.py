@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import orjson
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from view.seen_runs import hostile_events, many_events, watched
+from web.served import client_of, serving
 
 from streamtools.view import LiveView, Watch
 
@@ -33,10 +37,13 @@ class Client:
         root: str = "",
         hosts: Sequence[str] = ("localhost:8000",),
         server: tuple[str, int | None] | None = ("127.0.0.1", 8000),
+        query: str | None = None,
     ) -> None:
         headers = [(b"accept", b"*/*"), *((b"host", host.encode()) for host in hosts)]
         scope = {"type": "http", "method": method, "path": root + path, "root_path": root, "headers": headers}
-        await self.app({**scope, "server": server}, self.receive, self.send)
+        query = self.app.url("").removeprefix("?") if query is None else query
+        self.scope = {**scope, "server": server, "query_string": query.encode()}
+        await self.app(self.scope, self.receive, self.send)
 
     async def receive(self) -> dict[str, Any]:
         if not self.asked:
@@ -65,7 +72,7 @@ async def test_the_page_is_empty_and_asks_for_the_events_below_its_own_path() ->
     client = Client(LiveView(Watch("Trip")))
     await client.ask("/", root="/run")
     assert client.sent[0]["status"] == 200
-    assert b'"live":"/run/events"' in client.body
+    assert orjson.dumps(client.app.url("/run/events")) in client.body
     assert b"connect-src 'self'" in client.body
 
 
@@ -116,6 +123,29 @@ async def test_a_page_of_another_host_cannot_read_the_run_by_letting_its_name_le
                 assert client.body == b"this Host is not known here: LiveView(watch, hosts=[...])"
 
 
+async def test_a_request_without_the_token_is_refused_without_content_and_the_token_leaves_the_scope() -> None:
+    watch = Watch("Trip")
+    for event in hostile_events():
+        watch.on_event(event)
+    live = LiveView(watch, token="a token of 24 characters")
+    live.finish()
+    assert live.url("http://127.0.0.1:8000/run/") == "http://127.0.0.1:8000/run/?token=a%20token%20of%2024%20characters"
+    right = "token=a%20token%20of%2024%20characters"
+    wrong = ("", "token=", "token=a", right + "x", f"{right}&{right}", "x" * 2000 + f"&{right}")
+    for path in ("/", "/events", "/other"):
+        for query in wrong:
+            client = Client(live)
+            await client.ask(path, query=query)
+            assert (path, query, client.sent[0]["status"], client.body) == (path, query, 404, b"")
+        client = Client(live)
+        await client.ask(path, query=f"theme=dark&{right}")
+        assert client.body != b""
+        assert client.scope["query_string"] == b""
+    assert "24 characters" not in repr(live) + str(vars(Client))
+    with pytest.raises(ValueError, match="token: expected at least 16 characters, got 5"):
+        LiveView(watch, token="short")
+
+
 async def test_a_reader_gets_the_whole_first_then_what_is_new_and_the_end() -> None:
     watch = Watch()
     live = LiveView(watch, interval=0.001)
@@ -162,6 +192,7 @@ async def test_a_slow_reader_gets_fewer_patches_and_the_run_never_waits() -> Non
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             scope = {"type": "http", "method": "GET", "path": "/events", "headers": [(b"host", b"localhost")]}
+            scope["query_string"] = live.url("").removeprefix("?").encode()
             tasks.start_soon(live, scope, client.receive, slow)
             while not client.events:
                 await anyio.lowlevel.checkpoint()
@@ -215,3 +246,18 @@ async def test_an_interval_that_is_none_is_refused(interval: float) -> None:
 async def test_one_text_in_place_of_several_hosts_is_refused() -> None:
     with pytest.raises(TypeError, match=r"expected hosts=\[\.\.\.\], got the text"):
         LiveView(Watch(), hosts="runs.example.org")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # uvicorn's
+async def test_the_access_log_of_a_server_has_no_token(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    live = LiveView(Watch())
+    live.finish()
+    mounted = Starlette(routes=[Mount("/run", live)])
+    for app, path in ((live, "/"), (mounted, "/run/")):
+        async with serving(app, access_log=True) as port, client_of(port) as client:
+            for address in (live.url(path), live.url(f"{path}events")):
+                assert (await client.get(address)).status_code == 200
+    logged = [record.getMessage() for record in caplog.records if record.name == "uvicorn.access"]
+    assert len(logged) == 4
+    assert "token" not in "".join(logged)

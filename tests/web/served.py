@@ -25,13 +25,20 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: Any, *, send_buffer: int | None = None) -> AsyncIterator[int]:
+async def serving(app: Any, *, send_buffer: int | None = None, access_log: bool = False) -> AsyncIterator[int]:
     """Serve an application; gives its port. At the end every connection has to be done within seconds."""
     with closing(socket.socket()) as listener:
         if send_buffer is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, http="h11", ws="none", log_config=None, access_log=False, log_level="warning")
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            log_config=None,
+            access_log=access_log,
+            log_level="info" if access_log else "warning",
+        )
         server = _Server(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
