@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T38 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T40 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -404,6 +404,28 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_once_the_tokens_are_spent_no_further_call_runs_and_what_was_released_goes_on",
             "tests/dispatch/test_budgets.py::test_a_loop_asks_no_more_once_the_tokens_are_spent",
             "tests/dispatch/test_budgets.py::test_a_run_whose_pool_has_no_tokens_left_asks_nothing",
+        ),
+    ),
+    "T39": (
+        "readers of a live view who were not given its address",
+        (
+            "tests/view/test_live_view.py"
+            "::test_a_request_without_the_token_is_refused_without_content_and_the_token_leaves_the_scope",
+            "tests/view/test_live_view.py::test_the_access_log_of_a_server_has_no_token",
+        ),
+    ),
+    "T40": (
+        "secrets in recordings, spans, pages, views, logs and web frames",
+        (
+            "tests/privacy/test_no_secret_in_copies.py::test_none_of_a_hundred_secrets_is_in_any_copy",
+            "tests/privacy/test_no_secret_in_copies.py::test_a_stream_that_fails_or_is_left_shows_no_secret_either",
+            "tests/privacy/test_no_secret_in_copies.py::test_only_unregistered_names_of_tools_are_content",
+            "tests/privacy/test_secrets_in_text.py::test_wherever_deltas_cut_a_text_they_join_to_the_masked_text",
+            "tests/privacy/test_secrets_in_text.py"
+            "::test_of_an_open_match_no_more_is_held_than_the_bound_however_long_it_is",
+            "tests/privacy/test_secrets_in_text.py::test_hostile_text_takes_time_in_proportion_to_its_length",
+            "tests/telemetry/test_approval_spans.py::test_a_redaction_that_fails_shows_nothing_and_breaks_nothing",
+            "tests/record/test_redacted_recordings.py::test_a_redaction_that_fails_writes_nothing_more",
         ),
     ),
 }

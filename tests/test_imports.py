@@ -49,7 +49,8 @@ def run(body, wire):
     lines = sum(open(file, encoding="utf-8").read().count("\\n") for file in files)
     return turn.wire, [seen.outcome for seen in turn.observations], len(files), lines, sorted(
         name.rpartition(".")[2] for name, module in sys.modules.items()
-        if name.startswith("streamtools.wires.") and hasattr(module, "WIRE") or name == "streamtools.provenance")
+        if name.startswith("streamtools.wires.") and hasattr(module, "WIRE")
+        or name.startswith(("streamtools.provenance", "streamtools.privacy")))
 
 for wire, (body, given) in json.load(sys.stdin).items():
     if os.fork() == 0:  # what one stream loads is not there for the next
