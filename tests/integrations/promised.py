@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from streamtools import Deny, Limits
 from streamtools.dispatch import SqliteStore
 from streamtools.events import Event, Observation, ToolStarted
+from streamtools.privacy import Privacy
 
 __all__ = [
     "CASES",
@@ -151,6 +152,17 @@ def _once(room: Room, results: list[str], seen: Seen) -> Iterable[object]:
         yield seen.events
 
 
+def _hidden(text: str) -> str:
+    return text.replace("visited", "…")
+
+
+def _shown_to_the_model_alone(room: Room, results: list[str], seen: Seen) -> Iterable[object]:
+    yield from _all_ran(room, results, seen)
+    copies = [(event.value, event.model_content) for event in seen.events if isinstance(event, Observation)]
+    if "visited" in repr(copies) or "…" not in repr(copies):
+        yield copies
+
+
 CASES = (
     Case(promise="parallel", tool={"effect": "idempotent"}, check=_side_by_side),
     Case(promise="order", tool={"conflict_key": lambda arguments: "disk"}, check=_one_by_one),
@@ -160,6 +172,7 @@ CASES = (
     Case(promise="approval", tool={"needs_approval": True}, options=lambda: {"approve": _ask}, check=_even_denied),
     Case(promise="deadline", tool={"timeout": 0.001}, check=_timed_out),
     Case(promise="once", twice=True, check=_once),
+    Case(promise="privacy", options=lambda: {"privacy": Privacy(redact=_hidden)}, check=_shown_to_the_model_alone),
 )
 
 
