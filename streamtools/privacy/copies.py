@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from ..content import Media, Opaque, Text, ToolResult
 from ..errors import StreamToolsError
@@ -45,6 +46,9 @@ DOT = "·"
 """Stands for each character of a delta that is masked."""
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]")
 _NAME_CHARS = 64  # of a name in a request; the end of a longer one is cut
+_SHORT = 64  # characters of a text that is looked through each time
+_MOST_KNOWN = 4096  # texts of a run, with what is kept of them
+_known_of: WeakKeyDictionary[HasNames, dict[str, str]] = WeakKeyDictionary()
 _MOST_LEVELS = 200  # of nesting, in a value
 _DEEP = "…"  # stands for what is nested deeper, and for a value inside itself
 
@@ -104,6 +108,7 @@ class Copies:
         self._run = run
         self._for_pages = for_pages
         self._growing: dict[Any, _Growing] = {}
+        self._known = _known_of.setdefault(run, {})
 
     def of(self, event: Event) -> list[Event]:
         """Returns the events to show instead of this one.
@@ -188,9 +193,22 @@ class Copies:
         Raises:
             TypeError: the policy's function did not return text.
         """
-        kept = self._redact(text) if self._shapes is None else self._shapes.encoded(self._redact(text))
+        if self._shapes is not None:
+            return self._masked(text, self._shapes)
+        kept = self._redact(text)
         if not isinstance(kept, str):
             raise TypeError(f"expected text from redact, got {class_name(kept)}")
+        return kept
+
+    def _masked(self, text: str, shapes: SecretShapes) -> str:
+        # Every step's request has the whole history again: looking through it each time would be quadratic.
+        if len(text) < _SHORT:
+            return shapes.encoded(shapes(text))
+        kept = self._known.get(text)
+        if kept is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            kept = self._known[text] = shapes.encoded(shapes(text))
         return kept
 
     def value(self, value: Any) -> Any:
@@ -206,9 +224,10 @@ class Copies:
             return value
         if isinstance(value, str):
             # The next request has a made-up name with other characters, which its secret is not recognised by.
-            if self._run.made_up and (known_as := self._run.made_up.get(_plain(value))) is not None:
+            text = str.__str__(value)  # without what a subclass may show
+            if self._run.made_up and (known_as := self._run.made_up.get(_plain(text))) is not None:
                 return known_as
-            return _unless_same(value, self.text(str.__str__(value)))
+            return _unless_same(text, self.text(text))
         if isinstance(value, (int, float)):
             return self._number(value)
         if isinstance(value, (bytes, bytearray)):
@@ -230,7 +249,7 @@ class Copies:
             pairs = [
                 (self._value(key, known, depth), self._named(key, one, known, depth)) for key, one in value.items()
             ]
-            return _unless_same(value, dict(pairs))
+            return _unless_same(value, dict(pairs)) if kind is dict else dict(pairs)
         if kind in (list, tuple, set, frozenset):
             return _unless_same(value, kind(self._items(value, known, depth)))
         if kind in _OURS:
@@ -249,7 +268,7 @@ class Copies:
         else:
             known[id(plain)] = (plain, _DEEP)
             kept = self._made(plain, known, depth)
-        return value if kept is plain else kept
+        return kept
 
     def _items(self, values: Any, known: dict[int, tuple[Any, Any]], depth: int) -> list[Any]:
         items = list(values)

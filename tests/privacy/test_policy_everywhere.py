@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -156,12 +157,15 @@ async def test_a_function_that_fails_shows_nothing_in_any_copy_and_the_run_goes_
     assert SECRET.encode() not in client.body
 
 
-async def test_events_without_secrets_are_shown_as_the_objects_that_they_hold() -> None:
+async def test_plain_values_without_secrets_are_the_same_objects_and_others_their_json() -> None:
+    @dataclass(repr=False)
     class Own:
-        """A value of the program's own."""
+        """A value of the program's own, which shows more than its JSON has."""
+
+        name: str
 
         def __repr__(self) -> str:
-            return "Own()"
+            return f"Own({SECRET})"
 
     value = {"at": [1, 2.5, None, True, b"\x00\xff"], "deep": ({"x": frozenset({"a"})},)}
     seen: list[Observation] = []
@@ -179,12 +183,12 @@ async def test_events_without_secrets_are_shown_as_the_objects_that_they_hold() 
     @tool(effect="pure")
     async def give(own: bool) -> Any:
         """Give."""
-        return Own() if own else value
+        return Own("x") if own else value
 
     calls: list[Any] = [("a", "give", {"own": False}), ("b", "give", {"own": True})]
     privacy = Privacy(redact=redact_secrets())
     turn = await run_calls(calls, [give], observers=[Observer()], privacy=privacy)
     by_id = {one.call_id: one for one in seen}
     assert by_id["a"].value is value
-    assert "Own object" not in repr(by_id["b"].value)
+    assert by_id["b"].value == {"name": "x"}
     assert isinstance(turn.observations[1].value, Own)
