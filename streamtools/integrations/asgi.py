@@ -413,7 +413,7 @@ class EventStreamResponse(_Response):
         if self._copies is None:
             return encoded(event, self._encode)
         if isinstance(event, RunEnd):
-            return encoded(replace(event, error=self._copies.value(event.error)), self._encode)
+            return encoded(replace(event, error=self._copies.values.of(event.error)), self._encode)
         return b"".join(encoded(copy, self._encode) for copy in self._copies.of(event))
 
     async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:

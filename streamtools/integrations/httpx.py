@@ -299,7 +299,7 @@ class Tap(_Transport):
             reason = "" if error is None else f": {type(error).__module__}.{type(error).__qualname__}"
             shown = error if os.environ.get("STREAMTOOLS_DEBUG") == "1" else None
             if shown is not None and (copies := Trajectory(privacy=self._privacy, default_observers=False).copies()):
-                shown = copies.value(shown)
+                shown = copies.values.of(shown)
             _logger.warning("tap: %s%s; the response itself is not affected", code, reason, exc_info=shown)
 
 

@@ -234,7 +234,7 @@ class Step:
     def words_of(self, error: BaseException) -> BaseException | None:
         """Returns an exception as a log may have it; None if it may have nothing of it."""
         try:
-            return error if self._copies is None else self._copies.value(error)
+            return error if self._copies is None else self._copies.values.of(error)
         except Exception:  # of the policy's function: the log has the failure without words
             return None
 
@@ -311,8 +311,8 @@ class Step:
             return (Withheld.of(*facts),)
         if method == "see_parts":
             (parts,) = facts
-            return (lambda: copies.parts(parts()),)
-        return tuple(copies.value(one) if isinstance(one, BaseException) else one for one in facts)
+            return (lambda: copies.values.of(parts()),)
+        return tuple(copies.values.of(one) if isinstance(one, BaseException) else one for one in facts)
 
     def _reroute(self) -> None:
         """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""

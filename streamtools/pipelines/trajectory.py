@@ -168,7 +168,7 @@ class Trajectory:
         if self._entered == "yes":
             self._entered = "left"
             copies = None if error is None else self.copies()
-            self._tell("end_run", outcome, error if copies is None else copies.value(error))
+            self._tell("end_run", outcome, error if copies is None else copies.values.of(error))
 
     def copies(self, tool_names: Collection[str] = (), *, for_pages: bool = False) -> Copies | None:
         """Returns what makes copies of events, of a step with these tools; None if nothing is redacted."""

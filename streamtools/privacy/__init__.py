@@ -4,6 +4,7 @@
 
 policy.Privacy          the policy, for recordings, spans, metrics, pages, logs and web frames alike
 secrets.redact_secrets  masks the usual shapes of secrets, in whole texts and in those that grow
+values.Values           redacts values of any type
 copies.Copies           the events of a step as the copies may have them
 
 Nothing of it is loaded before a run has a policy.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,17 +12,29 @@ from typing import Any
 import pytest
 from decisions import decisions_on
 from every_wire import REFUSES, framed, said
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from record.recorded import sent
+from rich.console import Console
 from streams import chat, stream
 from web.asgi_client import Client
 from web.tapping import Server, called, read, tapped
 
-from streamtools import Event, Trajectory, agent_loop, pipeline, resume, run_calls, tool
+from streamtools import Event, ToolContext, Trajectory, agent_loop, pipeline, resume, run_calls, tool
+from streamtools.content import Media, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.events import Observation, RefusalDelta, TextDelta, TextEnd, ToolCallDelta
 from streamtools.integrations import EventStreamResponse, RunEnd
+from streamtools.observers import Cursor
 from streamtools.privacy import Privacy, redact_secrets
 from streamtools.record import Recording, record
+from streamtools.telemetry import Metrics, Tracing
+from streamtools.view import Watch, page
+from streamtools.view.terminal import TerminalView
+from streamtools.wires import WIRES
 
 pytestmark = pytest.mark.anyio
 
@@ -155,6 +168,37 @@ async def test_a_function_that_fails_shows_nothing_in_any_copy_and_the_run_goes_
         await client.request(EventStreamResponse(pipeline(stream(chat([SECRET])), privacy=policy)))
     assert client.told[-1] == ("run_end", {"outcome": "error", "kind": "internal_error"})
     assert SECRET.encode() not in client.body
+
+
+async def test_a_policy_that_changes_every_text_breaks_no_observer(tmp_path: Path) -> None:
+    tries = iter([OSError("once")])
+
+    @tool(effect="idempotent", needs_approval=True, retries=1, retry_delay_s=0.001, conflict_key=lambda _: "disk")
+    async def store(key: str, ctx: ToolContext) -> Any:
+        """Store."""
+        ctx.progress(key)
+        for error in tries:
+            raise error
+        return ToolResult(blocks=(Media(kind="image", mime_type="image/png", data="aGk="), "text"), value=key)
+
+    calls = [("a", "store", '{"key": "a"}'), ("b", "store", '{"key": "b"}'), ("c", "gone", "{}"), ("d", "store", '{"wrong": 1}')]
+    for wire in WIRES:
+        spans, measured = InMemorySpanExporter(), MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(spans))
+        watch, path = Watch(), tmp_path / f"{wire}.jsonl"
+        view = TerminalView(console=Console(file=io.StringIO()))
+        observers = [Tracing(provider), Metrics(measured), record(path), watch, view, Cursor()]
+        policy = Privacy(redact=lambda text: "x", content_in_spans=True)
+        run = Trajectory(observers=observers, privacy=policy)
+        body = framed(wire, said(wire, text=["Well"], reasoning=["Hm"], calls=calls))
+        with view:
+            turn = await pipeline(stream(body), tools=[store], wire=wire, trajectory=run, approve=lambda _: True)
+        assert [one for one in turn.warnings if one.code == "observer_failed"] == [], wire
+        assert [one.outcome for one in turn.observations].count("ok") == 2, wire
+        assert len(spans.get_finished_spans()) > 6
+        assert "x" in page(watch)
+        assert [event.outcome for event in Recording.read(path).events if isinstance(event, Observation)]
 
 
 async def test_plain_values_without_secrets_are_the_same_objects_and_others_their_json() -> None:
