@@ -239,7 +239,13 @@ class Recorder:
     def close(self) -> None:
         """Closes the file, as the end of each step does. The next step opens it again."""
         file, self._file = self._file, None
-        if file is not None:
+        if file is None:
+            return
+        try:
+            file.flush()
+            if fcntl is not None:  # a child that was forked a moment ago may still have its copy, with the lock
+                fcntl.flock(file, fcntl.LOCK_UN)
+        finally:
             file.close()  # raises where the disk is full, and closes the file even so
 
     def leave_to_parent(self) -> None:
