@@ -149,6 +149,18 @@ async def test_a_file_of_the_first_version_is_read_and_goes_on(path: Path) -> No
         assert await store.claim("open", "print") == Recorded(b"2")
 
 
+async def test_a_file_of_the_second_version_keeps_its_calls_and_keeps_decisions_from_now_on(path: Path) -> None:
+    with SqliteStore(path) as store:
+        await store.claim("key", "print")
+        await store.complete("key", b"1")
+    with connected(path) as connection:
+        connection.executescript("DROP TABLE decisions; PRAGMA user_version=2;")
+    for record in (b"first", b"second"):
+        with SqliteStore(path) as store:
+            assert await store.claim("key", "print") == Recorded(b"1")
+            assert await store.decide("decision", record) == b"first"
+
+
 def test_what_is_no_database_is_refused(path: Path) -> None:
     path.write_text("no database, but long enough to be looked at" * 50)
     with pytest.raises(sqlite3.DatabaseError, match="not a database") as caught:
