@@ -152,21 +152,6 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/dispatch/test_decisions.py::test_a_ring_of_keys_signs_with_the_first_and_accepts_each",
         ),
     ),
-    "T37": (
-        "decisions that contradict each other, or what has happened",
-        (
-            "tests/dispatch/test_suspended.py::test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id",
-            "tests/dispatch/test_decisions.py"
-            "::test_of_two_decisions_in_whatever_order_the_first_counts_and_the_second_is_told_of_it",
-            "tests/dispatch/test_decisions.py"
-            "::test_of_processes_that_decide_at_once_one_is_the_first_and_the_others_are_told_whose_counts",
-            "tests/dispatch/test_decisions.py::test_a_run_that_died_after_the_decision_goes_on_with_it_and_runs_once",
-            "tests/dispatch/test_decisions.py::test_a_call_that_has_run_is_never_denied_by_the_rules_of_today",
-            "tests/dispatch/test_decisions.py::test_two_people_approve_each_by_name_and_one_denial_ends_it",
-            "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
-            "benchmarks/soak_deciders.py",
-        ),
-    ),
     "T16": (
         "secrets in logs, spans, reprs and messages",
         (
@@ -390,6 +375,21 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_a_large_page_is_indexed_while_others_go_on_and_beyond_the_limit_everything_is_asked_about",
             "benchmarks/bench_provenance.py",
         ),
+    "T37": (
+        "decisions that contradict each other, or what has happened",
+        (
+            "tests/dispatch/test_suspended.py::test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id",
+            "tests/dispatch/test_decisions.py"
+            "::test_of_two_decisions_in_whatever_order_the_first_counts_and_the_second_is_told_of_it",
+            "tests/dispatch/test_decisions.py"
+            "::test_of_processes_that_decide_at_once_one_is_the_first_and_the_others_are_told_whose_counts",
+            "tests/dispatch/test_decisions.py::test_a_run_that_died_after_the_decision_goes_on_with_it_and_runs_once",
+            "tests/dispatch/test_decisions.py::test_a_call_that_has_run_is_never_denied_by_the_rules_of_today",
+            "tests/dispatch/test_decisions.py::test_two_people_approve_each_by_name_and_one_denial_ends_it",
+            "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
+            "benchmarks/soak_deciders.py",
+        ),
+    ),
     ),
     "T38": (
         "runs and tenants that call tools and ask models without end",
