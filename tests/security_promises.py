@@ -375,6 +375,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_a_large_page_is_indexed_while_others_go_on_and_beyond_the_limit_everything_is_asked_about",
             "benchmarks/bench_provenance.py",
         ),
+    ),
     "T37": (
         "decisions that contradict each other, or what has happened",
         (
@@ -389,7 +390,6 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
             "benchmarks/soak_deciders.py",
         ),
-    ),
     ),
     "T38": (
         "runs and tenants that call tools and ask models without end",
