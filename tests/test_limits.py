@@ -237,19 +237,19 @@ SAID: dict[str, tuple[str, int, Callable[[int], dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("name", SAID)
-def test_on_every_wire_a_response_may_say_as_much_as_the_limit_and_no_more(wire: str, name: str) -> None:
-    setting, limit, make = SAID[name]
-    if (name == "refusal" and wire not in REFUSES) or (name.startswith("reasoning") and not CASES[wire].reasons):
-        return
-    beside = CASES[wire].signature_characters if name.startswith("reasoning") else 0
+def test_on_every_wire_a_response_may_say_as_much_as_the_limit_and_no_more(wire: str) -> None:
+    for name, (setting, limit, make) in SAID.items():
+        if (name == "refusal" and wire not in REFUSES) or (name.startswith("reasoning") and not CASES[wire].reasons):
+            continue
+        beside = CASES[wire].signature_characters if name.startswith("reasoning") else 0
 
-    def body(size: int) -> list[bytes]:
-        return framed(wire, said(wire, **make(size - beside)))
+        def body(size: int, make: Any = make, beside: int = beside) -> list[bytes]:
+            return framed(wire, said(wire, **make(size - beside)))
 
-    check_bound(setting, limit, body, wire)
-    exceeded = payloads_of(b"".join(body(limit + 1)))
-    assert parse(exceeded, wire=wire, limits=Limits(**{setting: limit})).error is not None, "as mappings, too"
+        check_bound(setting, limit, body, wire)
+        exceeded = payloads_of(b"".join(body(limit + 1)))
+        error = parse(exceeded, wire=wire, limits=Limits(**{setting: limit})).error
+        assert error is not None, (name, "as mappings, too")
 
 
 def before_the_end(wire: str, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -519,16 +519,16 @@ def test_warnings_do_not_pile_up() -> None:
 # -- the limits themselves -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Limits)])
-def test_a_limit_is_a_number_greater_than_zero(field: str) -> None:
+def test_a_limit_is_a_number_greater_than_zero() -> None:
     optional = ("tool_timeout", "idle_timeout", "first_chunk_timeout", "step_timeout", "run_timeout")
-    values: list[Any] = [0, -1, "1", None, True, float("nan")]
-    if field in (*optional, "max_repeated_calls", "call_budget", "token_budget"):
-        nothing: Any = {field: values.pop(3)}
-        assert getattr(Limits(**nothing), field) is None
-    for value in values:
-        with pytest.raises(ValueError, match=field):
-            Limits(**{field: value})
+    for field in (field.name for field in fields(Limits)):
+        values: list[Any] = [0, -1, "1", None, True, float("nan")]
+        if field in (*optional, "max_repeated_calls", "call_budget", "token_budget"):
+            nothing: Any = {field: values.pop(3)}
+            assert getattr(Limits(**nothing), field) is None
+        for value in values:
+            with pytest.raises(ValueError, match=field):
+                Limits(**{field: value})
 
 
 def test_the_default_limits_take_what_providers_send() -> None:
