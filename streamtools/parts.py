@@ -223,8 +223,9 @@ STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
 """Every end of a step."""
 
 RunOutcome: TypeAlias = Literal[
-    "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "error", "suspended", "left"
-]
+    "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "retries_exhausted", "error", "suspended",
+    "left"
+]  # fmt: skip
 """The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
 
 
@@ -244,6 +245,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
     "max_steps": RunOutcomeFacts(words="the run would have gone on, with results or with thoughts"),
     "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling when its calls were"),
+    "retries_exhausted": RunOutcomeFacts(words="the model went on with calls that it had read not to make again"),
     "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True),
     # `AgentLoop.suspended`
     "suspended": RunOutcomeFacts(words="the run was left while calls waited for an approval"),

@@ -141,6 +141,9 @@ def not_again(call: Call, ending: Ending) -> str:
     return _NOT_AGAIN if OUTCOMES[ending.outcome].may_have_had_effect else ""
 
 
+_USELESS = (ModelRetry, InvalidArguments, UnknownTool, CallRepeated)
+
+
 def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
     """Returns the hint to add to an error's own words, which tells the model what to do next.
 
@@ -149,7 +152,7 @@ def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) ->
     """
     if isinstance(error, CallTruncated):
         return "\nThe call was not run. Make it again, with smaller arguments if they were cut for their length."
-    if not isinstance(error, (ModelRetry, InvalidArguments, UnknownTool, CallRepeated)):
+    if not isinstance(error, _USELESS):
         return ""
     is_unknown, most = isinstance(error, UnknownTool), limits.max_model_retries
     if counts.useless("" if is_unknown else tool) <= most:
@@ -157,6 +160,12 @@ def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) ->
     if is_unknown:
         return f"\nCall no other tools: more than max_model_retries={most} calls were of tools that do not exist."
     return f"\nDo not call {tool} again: more than max_model_retries={most} of its calls could not be used."
+
+
+def is_exhausted(seen: Observation, counts: RunCounts, limits: Limits) -> bool:
+    """Returns whether a call could not be used, and no other one of its tool is wanted; the model has read so."""
+    tool = "" if isinstance(seen.error, UnknownTool) else seen.tool_name
+    return isinstance(seen.error, _USELESS) and counts.were_useless(tool) > limits.max_model_retries
 
 
 def failure(error: ToolError) -> Ending:

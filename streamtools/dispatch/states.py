@@ -426,6 +426,10 @@ class RunCounts:
         self._useless[tool] += 1
         return self._useless[tool]
 
+    def were_useless(self, tool: str) -> int:
+        """Returns how many such calls of a tool there were."""
+        return self._useless[tool]
+
 
 def _written(value: Any) -> bytes:
     """Returns the same text for equal values. orjson takes a tenth of json's time, and refuses integers beyond 64

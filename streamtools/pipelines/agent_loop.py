@@ -28,6 +28,7 @@ from anyio.abc import TaskGroup
 
 from ..dispatch import Decision, Suspended
 from ..dispatch.budgets import Budgets
+from ..dispatch.endings import is_exhausted
 from ..dispatch.options import has_policy
 from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
@@ -190,6 +191,7 @@ class AgentLoop:
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
         self._asked = 0  # how often the model was asked
+        self._exhausted = False  # the model has read of all calls of the latest turn that they are not wanted again
         self._is_ours = False  # the trajectory was entered here
         self._group: TaskGroup | None = None  # of the steps; None in a generator, where the event loop holds them
         self._state: Literal["new", "open", "left"] = "new"
@@ -417,6 +419,7 @@ class AgentLoop:
     def _decide(self, turn: Turn) -> None:
         """Sets the outcome if the model is not to be asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
+        exhausted = self._has_exhausted(turn)
         finish = None if turn.finish is None else FINISHES[turn.finish]
         goes_on = finish is not None and finish.goes_on
         if finish is not None and not finish.is_over:
@@ -429,8 +432,16 @@ class AgentLoop:
             self.outcome = "stopped"
         elif len(self.turns) > 1 and all(map(_has_exceeded, self.turns[-2:])):
             self.outcome = "budget"  # the model had read that it was to call nothing more
+        elif exhausted and self._exhausted:
+            self.outcome = "retries_exhausted"  # likewise
         elif self._asked >= self._max_steps:
             self.outcome = "max_steps"
+        self._exhausted = exhausted
+
+    def _has_exhausted(self, turn: Turn) -> bool:
+        limits = self._options.get("limits", Limits())
+        ended = [is_exhausted(seen, self.trajectory.counts, limits) for seen in turn.observations]
+        return bool(ended) and all(ended)
 
     def _are_tokens_spent(self) -> bool:
         """Returns whether the model may not be asked, since the tokens of its run or of its pool are spent."""

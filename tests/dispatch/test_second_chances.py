@@ -11,11 +11,23 @@ import trio
 import trio.testing
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Limits, Observation, ToolContext, ToolError, Trajectory, Turn, pipeline, tool
+from streamtools import (
+    Limits,
+    Observation,
+    ToolContext,
+    ToolError,
+    Trajectory,
+    Turn,
+    agent_loop,
+    pipeline,
+    tool,
+)
 from streamtools.errors import CallDenied, ModelRetry, UnknownTool
 from streamtools.events import ToolStarted
 
 pytestmark = pytest.mark.anyio
+
+CHAT = "openai.chat_completions"
 
 
 async def turn_of(calls: list[tuple[str, str, str]], tools: list[Any], **options: Any) -> Turn:
@@ -189,6 +201,35 @@ async def test_an_invalid_call_that_comes_again_and_again_is_denied() -> None:
     calls += [(f"e{number}", "seek", '{"city": 1}') for number in range(3)]
     outcomes = [one.outcome for one in (await turn_of(calls, [find], limits=limits)).observations]
     assert outcomes == [*["invalid"] * 2, *["denied"] * 2, "invalid", *["unknown_tool"] * 2, "denied"]
+
+
+async def test_a_loop_asks_no_more_when_the_model_goes_on_with_calls_that_it_was_not_to_make_again() -> None:
+    @tool(effect="pure")
+    async def find(city: str) -> str:
+        """Find."""
+        return city
+
+    bad, good, unknown = ("find", '{"city": 1}'), ("find", '{"city": "a"}'), ("seek", "{}")
+    answer = chat(["Done."], finish="stop")
+    for made, outcome, asked in (
+        ([[bad], [bad], [bad], [bad]], "retries_exhausted", 4),  # told at the third, and made again
+        ([[unknown]] * 4, "retries_exhausted", 4),
+        ([[bad], [bad], [bad], [bad, good]], "answered", 5),  # something could be used
+        ([[bad], [bad], [bad], [good], [bad]], "answered", 6),  # not in a row
+        ([[bad], [bad], [bad]], "answered", 4),
+    ):
+        bodies = [
+            chat(calls=[(f"c{step}_{at}", *call) for at, call in enumerate(calls)]) for step, calls in enumerate(made)
+        ]
+        left, seen = iter([*bodies, answer]), []
+
+        async def ask(messages: Any, tools: Any, left: Any = left, seen: Any = seen) -> Any:
+            seen.append(messages)
+            return stream(next(left))
+
+        run = agent_loop(ask, [], tools=[find], wire=CHAT, limits=Limits(max_model_retries=2))
+        await run
+        assert (run.outcome, len(seen)) == (outcome, asked), made
 
 
 async def test_calls_of_tools_that_are_not_there_share_one_budget() -> None:

@@ -281,7 +281,7 @@ async def test_failures_are_told_in_words_and_the_model_may_correct_itself() -> 
 
 async def test_a_model_that_cannot_correct_itself_is_told_to_stop() -> None:
     bad = payload(tool="double", arguments={"n": "two"})
-    run = run_of(Model(bad, bad, bad, ANSWER), ValidatedAdapter(), limits=Limits(max_model_retries=1))
+    run = run_of(Model(bad, bad, ANSWER), ValidatedAdapter(), limits=Limits(max_model_retries=1))
     await run
     told = [turn.observations[0].model_content for turn in run.turns[:-1]]
     assert told[0] != told[1]
