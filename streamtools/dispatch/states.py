@@ -43,6 +43,7 @@ from .pool import Job
 from .timers import Timer
 
 if TYPE_CHECKING:
+    from .approval import Decision
     from .operations import Operation
     from .store import CallClaim
 
@@ -267,14 +268,15 @@ class Call:
     findings: tuple[Finding, ...] = ()  # where its arguments come from, if it has a policy
     is_quoted: bool = False  # the model has copied it out of a result
     asked: bool = False  # somebody was asked for that approval
-    is_deciding: bool = False  # a decision is being put on record
+    deciding: list[tuple[Decision, BaseException | None]] = field(default_factory=list)  # being put on record
+    asking: CancelScope | None = None  # around the work of its approver
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
     operation: Operation | None = None  # what it asks for, by which it is known in the store
     claim: CallClaim | None = None  # in the store, once it has begun
     tasks: int = 0  # how many are alive: its own, or its approver's
-    scope: CancelScope | None = None  # around the work that such a task does now
+    scope: CancelScope | None = None  # around the work that its own does now
     attempts: int = 0  # how many have begun
     started_at: float | None = None  # on time.monotonic
     due: float = math.inf  # the loop's time at which its attempt times out

@@ -251,8 +251,9 @@ class Transitions:
 
     def _cancel(self, call: Call) -> None:
         try:
-            if call.scope is not None:
-                call.scope.cancel()
+            for scope in (call.asking, call.scope):
+                if scope is not None:
+                    scope.cancel()
             if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
                 call.cancelled_at = anyio.current_time()
                 self._look_at(call.cancelled_at)
@@ -303,10 +304,10 @@ class Transitions:
     async def _question(self, call: Call, event: ApprovalRequested, approver: Approver | None) -> None:
         """Looks for decisions on record, then asks the approver."""
         decision = known = before = None
-        if call.state != "asked" or call.is_deciding:
+        if call.state != "asked" or self._is_deciding(call):
             return
         try:
-            with CancelScope() as call.scope:
+            with CancelScope() as call.asking:
                 await checkpoint()
                 known, before = await self._on_record(call)
                 if known is None and before is None and approver is not None:
@@ -356,39 +357,45 @@ class Transitions:
     def decide(self, call: Call, decision: Decision, error: BaseException | None = None) -> bool:
         """Takes a decision about a call; returns False if it changes nothing. With a store, it counts once it is on
         record there, and only if it is the first."""
-        if call.state != "asked" or self.stopped is not None or call.is_deciding:
+        if call.state != "asked" or self.stopped is not None or self._is_deciding(call):
             return False
-        if self.options.store is not None:
-            if call.scope is not None:
-                call.scope.cancel()  # of its approver, who is asked no longer
-            call.is_deciding = True
-            self.work(call, partial(self._put_on_record, call, decision, error))
-            return True
-        found = self._decisions.setdefault(call.call_id, [])
+        is_kept = self.options.store is not None
+        found = [one for one, _ in call.deciding] if is_kept else self._decisions.setdefault(call.call_id, [])
         if decision.verdict and any(one.by == decision.by for one in found):
             return False
         found.append(decision)
-        if (ended := approval.resolved(found, call.requires)) is not None:
+        if is_kept:
+            call.deciding.append((decision, error))
+            if call.asking is not None and self._is_deciding(call):
+                call.asking.cancel()  # its approver is asked no longer
+            if len(found) == 1:
+                self.work(call, partial(self._put_on_record, call))
+        elif (ended := approval.resolved(found, call.requires)) is not None:
             self._resolve(call, replace(ended, error=error))
         return True
 
-    async def _put_on_record(self, call: Call, decision: Decision, error: BaseException | None) -> None:
-        """Puts a decision on record, and applies the one that is the first there."""
-        ended: Resolution | None = None
-        before: Ending | None = None
-        try:
-            with CancelScope() as call.scope:
-                ended = await self._first(call, decision, error)
-                if ended is not None and not ended.approved and not hasattr(self.options.store, "decide"):
-                    before = await self._attempts.ran_before(call, call.fingerprint)
-        except Exception as raised:
-            self._not_kept(call, raised)
-        finally:
-            call.is_deciding = False
-        if before is not None and call.state == "asked":
-            self.move(call, "refused", before)
-        elif ended is not None:
-            self._resolve(call, ended)
+    def _is_deciding(self, call: Call) -> bool:
+        """Returns whether decisions that end the call's approval are being put on record."""
+        return approval.resolved([one for one, _ in call.deciding], call.requires) is not None
+
+    async def _put_on_record(self, call: Call) -> None:
+        """Puts decisions on record, one by one, and applies those that are the first there."""
+        while call.deciding and call.state == "asked":
+            ended: Resolution | None = None
+            before: Ending | None = None
+            try:
+                with CancelScope() as call.scope:
+                    ended = await self._first(call, *call.deciding[0])
+                    if ended is not None and not ended.approved and not hasattr(self.options.store, "decide"):
+                        before = await self._attempts.ran_before(call, call.fingerprint)
+            except Exception as raised:
+                self._not_kept(call, raised)
+            finally:
+                del call.deciding[0]
+            if before is not None and call.state == "asked":
+                self.move(call, "refused", before)
+            elif ended is not None:
+                self._resolve(call, ended)
 
     async def _first(self, call: Call, decision: Decision, error: BaseException | None) -> Resolution | None:
         """Returns the end of the call's approval with this decision, or with those that were before it."""

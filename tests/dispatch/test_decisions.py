@@ -413,6 +413,39 @@ async def test_two_people_approve_in_the_open_block(kept: bool) -> None:
     assert (outcomes(events), ran) == ({"a": "ok"}, ["x 5"])
 
 
+async def test_several_people_who_decide_at_once_all_count_and_the_approver_may_be_one_of_them() -> None:
+    for store in (None, MemoryStore()):
+        for approves, run_id in ((True, "first"), (False, "second")):
+            run = Trajectory(run_id=run_id, observers=())
+            body = stream(anthropic(calls=[CALL]))
+            with anyio.fail_after(30):
+                async with pipeline(body, tools=[pay_much], store=store, trajectory=run) as events:
+                    async for event in events:
+                        if isinstance(event, ApprovalRequested):
+                            decide = events.approve if approves else events.deny
+                            assert (events.approve(event, by="ann"), decide(event, by="bob")) == (True, True)
+                            assert not events.approve(event, by="eve")  # it is decided
+            assert outcomes(events) == {"a": "ok" if approves else "denied"}
+        told = anyio.Event()
+
+        async def bob(request: ApprovalRequested, told: anyio.Event = told) -> Decision:
+            await told.wait()
+            return Decision.on(request, True, by="bob")
+
+        body, run = stream(anthropic(calls=[CALL])), Trajectory(run_id="third", observers=())
+        with anyio.fail_after(30):
+            async with pipeline(body, tools=[pay_much], store=store, trajectory=run, approve=bob) as events:
+                async for event in events:
+                    if isinstance(event, ApprovalRequested):
+                        await anyio.wait_all_tasks_blocked()
+                        events.approve(event, by="ann")
+                        await anyio.wait_all_tasks_blocked()
+                        told.set()
+                        seen = await events.finish()
+        assert [(o.call_id, o.outcome) for o in seen.observations] == [("a", "ok")]
+    assert ran == ["x 5"] * 4
+
+
 def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
     for options, words in (
         ({"requires": 2}, "requires=2 is of an approval; give it needs_approval= or policy=, too"),
