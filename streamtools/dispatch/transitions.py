@@ -699,9 +699,14 @@ class Calls:
         return True
 
     def _start_or_hold(self, call: Call) -> None:
-        if self._is_too_late(call) or not self._accept(call):
+        if self._is_too_late(call):
             return
         assert call.tool is not None, "else it is too late"
+        # A call that only the turn's end releases is judged by the tokens of the turn, also if it was read meanwhile.
+        if self._may_start() and self._held_by_effect(call.tool) and self._is_over_budget(call):
+            return
+        if not self._accept(call):
+            return
         if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
             self._go(call)
         else:  # a gated call takes its place once it is approved

@@ -355,6 +355,22 @@ async def test_once_the_tokens_are_spent_no_further_call_runs_and_what_was_relea
     assert outcomes(events.turn) == ["ok"]  # it had been released, and was asked about, before
 
 
+async def test_a_call_that_only_the_end_releases_never_runs_beyond_the_tokens_whenever_its_texts_are_read() -> None:
+    @tool(policy=only_from_user("n"))
+    async def pay_as_asked(n: int) -> str:
+        """Pay n."""
+        return f"paid {n}"
+
+    request = {"messages": [{"role": "user", "content": "Pay 0 and 1. " * 2_000}]}
+    made = calls("pay_as_asked", "pay_for_the_user")
+    for start, ends in (("auto", [OVER, "ok"]), ("turn_end", [OVER, OVER])):
+        turn = await pipeline(
+            stream(body(made, tokens=50)), tools=[pay_as_asked, pay_for_the_user], request=request, start=start,
+            limits=Limits(token_budget=50),
+        )  # fmt: skip
+        assert outcomes(turn) == ends, start
+
+
 async def test_a_response_that_is_left_or_breaks_counts_what_it_had_counted() -> None:
     head = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}}
     head["message"]["usage"] = {"input_tokens": 7, "output_tokens": 1}  # type: ignore[index]
