@@ -279,10 +279,11 @@ class AgentLoop:
     async def __aenter__(self) -> AgentLoop:
         if self._state != "new":
             raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
-        self._state = "open"
+        self._state = "left"  # if the decisions cannot be put on record
         if self._resuming is not None and (store := self._options.get("store")) is not None:
             suspended, decisions = self._resuming
             await suspended.decide(decisions, store)
+        self._state = "open"
         self._is_ours = self.trajectory.enter()
         if not is_in_generator():
             self._group = await create_task_group().__aenter__()

@@ -152,7 +152,7 @@ class Pipeline:
             if outbox.closed or outbox.resting:
                 return await self._ended()
             if outbox.awaited is None:
-                if self._state == "new":
+                if self._state in ("new", "left"):  # it was not entered, or could not be
                     self._check_open()
                 outbox.awaited = anyio.Event()
             await outbox.awaited.wait()
@@ -424,7 +424,11 @@ class Pipeline:
         """Begins the step, in this task."""
         if self._before is not None:
             self._state = "opening"
-            await self._before()
+            try:
+                await self._before()
+            except BaseException:
+                self._state = "left"
+                raise
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._token = current_token()

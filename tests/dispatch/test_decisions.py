@@ -665,6 +665,26 @@ async def test_the_second_decider_is_told_in_whatever_way_the_run_is_entered() -
     assert (ran, sent) == ([], [])  # no response has begun, so the server may answer 409
 
 
+async def test_a_run_that_could_not_be_entered_for_its_decisions_does_nothing_more() -> None:
+    suspended, store = await suspended_of(), MemoryStore()
+    await suspended.decide([Decision.on(suspended.calls[0], True, by="ann")], store)
+    decisions = [Decision.on(suspended.calls[0], False, by="bob")]
+    call = {"type": "tool_use", "id": "a", "name": "pay", "input": {"to": "x", "amount": 5}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "it waits for an approval"}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    options: dict[str, Any] = {"tools": [pay], "store": store, "decisions": decisions}
+    loop: Any = agent_loop(lambda *_: b"", messages, wire="anthropic.messages", suspended=suspended, **options)
+    for run in (resume(suspended, **options), loop):
+        with pytest.raises(AlreadyDecided):
+            await run.__aenter__()
+        with anyio.fail_after(30), pytest.raises(TypeError, match="block"):
+            await anext(run)
+        with pytest.raises(LocalProtocolError, match="entered once"):
+            await run.__aenter__()
+        assert run.suspended == suspended  # to go on with, without decisions
+    assert (loop.messages, ran) == (messages, [])
+
+
 async def test_a_block_that_is_left_behind_its_approval_loses_neither_the_call_nor_the_decision(tmp_path: Path) -> None:
     for number in range(3):
         ran.clear()
