@@ -492,6 +492,8 @@ class Redecoding:
         for at, entry in self._recording.timed():
             if isinstance(entry, Event):
                 self._seq = entry.seq
+                if isinstance(entry, StepStart) and not entry.asks_model:
+                    self._end()  # its calls come out of no body
                 yield at, self._checked(entry)
             elif isinstance(entry, StreamFacts):
                 self._begin(entry)

@@ -143,6 +143,9 @@ async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> No
     assert [type(event).__name__ for event in found.events][: len(before)] == [type(e).__name__ for e in before]
     assert [turn.observations[0].outcome for turn in found.turns] == ["skipped", "ok"]
     assert [event.seq for event in found.events] == sorted(event.seq for event in found.events)
+    async with replay(path) as again:
+        assert len([event async for event in again]) == len(found.events)
+    assert again.differences == ()  # the calls that waited come out of no body
 
 
 async def test_a_step_that_goes_on_in_another_process_is_placed_by_the_calendar(tmp_path: Path) -> None:
