@@ -180,7 +180,7 @@ def request(call: Call) -> ApprovalRequested:
         index=made.index,
         caller=made.caller,
         findings=call.findings,
-        requires=tool.requires,
+        requires=call.requires,
     )
 
 

@@ -267,6 +267,7 @@ class Call:
     counted: bool = False  # it has its place in the budgets
     findings: tuple[Finding, ...] = ()  # where its arguments come from, if it has a policy
     is_quoted: bool = False  # the model has copied it out of a result
+    approvers: int = 1  # how many had to approve it when it was suspended
     asked: bool = False  # somebody was asked for that approval
     deciding: list[tuple[Decision, BaseException | None]] = field(default_factory=list)  # being put on record
     asking: CancelScope | None = None  # around the work of its approver
@@ -316,8 +317,8 @@ class Call:
 
     @property
     def requires(self) -> int:
-        """The number of people who have to approve it."""
-        return self.ready[0].requires
+        """The number of people who have to approve it: no fewer than when it was suspended."""
+        return max(self.ready[0].requires, self.approvers)
 
     @property
     def fingerprint(self) -> str:

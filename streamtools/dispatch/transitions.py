@@ -323,15 +323,17 @@ class Transitions:
 
     async def _on_record(self, call: Call) -> tuple[Resolution | None, Ending | None]:
         """Returns the end of the call's approval that the store has on record, whoever decided where; or, of a resumed
-        call in a store that keeps no decisions, the ending that it had. If the store fails, the call goes on
-        waiting."""
+        call that may have run without it, the ending that it had. If the store fails, the call goes on waiting."""
         from .decisions import decides, look_up  # few programs have both a store and approvals
 
         store = self.options.store
         try:
             if decides(store):
-                return approval.resolved(await look_up(store, call), call.requires), None
-            if self.options.resumed:
+                found = await look_up(store, call)
+                ended = approval.resolved(found, call.requires)
+                if ended is not None or not approval.resolved(found, call.approvers):
+                    return ended, None
+            if self.options.resumed:  # it may have run: without decisions on record, or with fewer than today
                 return None, await self._attempts.ran_before(call, call.fingerprint)
         except Exception as error:
             self._not_kept(call, error)
@@ -640,6 +642,7 @@ class Calls:
                     self._key_prefix = self._prefix(None)
                 key = self._key_prefix + event.call_id
             announced = self._transitions.calls[event.call_id] = Call(call, key)
+            announced.approvers = 1 if kept is None else kept.requires
             if self._options.policy in LEAVES_CALLS and self._leaves(event.name):
                 self._transitions.move(announced, "leave_alone")
 

@@ -446,6 +446,23 @@ async def test_several_people_who_decide_at_once_all_count_and_the_approver_may_
     assert ran == ["x 5"] * 4
 
 
+async def test_a_call_that_waited_needs_no_fewer_people_whatever_its_tool_requires_today() -> None:
+    for then, today in ((pay_much, pay), (pay, pay_much)):
+        ran.clear()
+        store, suspended = MemoryStore(), await suspended_of(tools=[then])
+        for name, ends in (("ann", ({"a": "skipped"}, [])), ("bob", ({"a": "ok"}, ["x 5"]))):
+            decision = Decision.on(suspended.calls[0], True, by=name)
+            events, seen = await resumed(suspended, store, decision, tools=[today])
+            assert (outcomes(events), ran) == ends, (name, today.requires)
+            assert [event.requires for event in seen if isinstance(event, ApprovalRequested)] == [2]
+            suspended = events.suspended or suspended
+    ran.clear()
+    store, suspended = MemoryStore(), await suspended_of(tools=[pay])
+    await resumed(suspended, store, Decision.on(suspended.calls[0], True))
+    events, _ = await resumed(suspended, store, tools=[pay_much])
+    assert (outcomes(events), ran) == ({"a": "ok"}, ["x 5"])  # it had run: it keeps its end
+
+
 def test_requires_is_a_count_of_people_on_a_tool_that_asks() -> None:
     for options, words in (
         ({"requires": 2}, "requires=2 is of an approval; give it needs_approval= or policy=, too"),
