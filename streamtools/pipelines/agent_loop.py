@@ -235,17 +235,15 @@ class AgentLoop:
         a step, its running calls have a result that says that they were interrupted.
         """
         turns = list(self._all_turns)
+        current = None if self._events is None else turns[-1]
         begun_with = list(self._begun_with)
         if self._resuming is not None and turns:
             seen = {observation.call_id: observation for observation in turns.pop(0).observations}
             waited = (seen.get(call.call_id, call) for call in self._resuming[0].placeholders())
             begun_with = self._conversation.with_results(begun_with, waited)
-        kept = (turn for turn in turns if self._drafts or not self._is_draft(turn))
+        # A call of the current turn may run, and has no observation yet.
+        kept = (turn for turn in turns if self._drafts or not turn.is_draft or (turn is current and turn.calls))
         return [*begun_with, *(message for turn in kept for message in self._conversation.messages(turn))]
-
-    def _is_draft(self, turn: Turn) -> bool:
-        goes_on = self._events is not None and turn.calls  # one of them may run, and has no observation yet
-        return turn.is_draft and not goes_on
 
     @property
     def suspended(self) -> Suspended | None:

@@ -133,6 +133,17 @@ async def test_a_run_that_is_cut_anywhere_leaves_a_history_that_the_newest_model
                     assert lint(run.messages, wire, model=model, last=True) == [], where
 
 
+async def test_a_draft_is_out_of_the_history_also_while_a_later_step_goes_on() -> None:
+    draft = chat(["Let me"], calls=[("a", "double", '{"n": 1}')], finish="error")
+    run = agent_loop(Model(draft, calling(2, "b"), ANSWER), ASKED, tools=[double], wire=CHAT)
+    async with run:
+        async for event in run:
+            if event.step == 1:
+                assert "Let me" not in str(run.messages)
+                assert lint(run.messages, CHAT) == []
+    assert [turn.is_draft for turn in run.turns] == [True, False, False]
+
+
 async def test_an_error_of_the_request_comes_out_as_it_is() -> None:
     async def fails(messages: list[Any], tools: list[Any]) -> Any:
         raise OSError("no route")
