@@ -43,7 +43,6 @@ from .pool import Job
 from .timers import Timer
 
 if TYPE_CHECKING:
-    from .approval import Decision
     from .operations import Operation
     from .store import CallClaim
 
@@ -269,7 +268,6 @@ class Call:
     is_quoted: bool = False  # the model has copied it out of a result
     approvers: int = 1  # how many had to approve it when it was suspended
     asked: bool = False  # somebody was asked for that approval
-    deciding: list[tuple[Decision, BaseException | None]] = field(default_factory=list)  # being put on record
     asking: CancelScope | None = None  # around the work of its approver
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one

@@ -122,6 +122,7 @@ class Transitions:
         self._start_task = start
         self._at = at
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
+        self._deciding: dict[str, list[tuple[Decision, BaseException | None]]] = {}  # being put on record, by call id
         self._decisions: dict[str, list[Decision]] = {}  # about calls that several people decide, without a store
         self._given: Ending | Resolution | str | None = None  # came with the input at hand
         self._idle: anyio.Event | None = None
@@ -361,39 +362,40 @@ class Transitions:
         record there, and only if it is the first."""
         if call.state != "asked" or self.stopped is not None or self._is_deciding(call):
             return False
-        is_kept = self.options.store is not None
-        found = [one for one, _ in call.deciding] if is_kept else self._decisions.setdefault(call.call_id, [])
+        is_kept, deciding = self.options.store is not None, self._deciding.setdefault(call.call_id, [])
+        found = [one for one, _ in deciding] if is_kept else self._decisions.setdefault(call.call_id, [])
         if decision.verdict and any(one.by == decision.by for one in found):
             return False
         found.append(decision)
         if is_kept:
-            call.deciding.append((decision, error))
+            deciding.append((decision, error))
             if call.asking is not None and self._is_deciding(call):
                 call.asking.cancel()  # its approver is asked no longer
-            if len(found) == 1:
-                self.work(call, partial(self._put_on_record, call))
+            if len(deciding) == 1:
+                self.work(call, partial(self._put_on_record, call, deciding))
         elif (ended := approval.resolved(found, call.requires)) is not None:
             self._resolve(call, replace(ended, error=error))
         return True
 
     def _is_deciding(self, call: Call) -> bool:
         """Returns whether decisions that end the call's approval are being put on record."""
-        return approval.resolved([one for one, _ in call.deciding], call.requires) is not None
+        deciding = self._deciding.get(call.call_id, ())
+        return approval.resolved([one for one, _ in deciding], call.requires) is not None
 
-    async def _put_on_record(self, call: Call) -> None:
+    async def _put_on_record(self, call: Call, deciding: list[tuple[Decision, BaseException | None]]) -> None:
         """Puts decisions on record, one by one, and applies those that are the first there."""
-        while call.deciding and call.state == "asked":
+        while deciding and call.state == "asked":
             ended: Resolution | None = None
             before: Ending | None = None
             try:
                 with CancelScope() as call.scope:
-                    ended = await self._first(call, *call.deciding[0])
+                    ended = await self._first(call, *deciding[0])
                     if ended is not None and not ended.approved and not hasattr(self.options.store, "decide"):
                         before = await self._attempts.ran_before(call, call.fingerprint)
             except Exception as raised:
                 self._not_kept(call, raised)
             finally:
-                del call.deciding[0]
+                del deciding[0]
             if before is not None and call.state == "asked":
                 self.move(call, "refused", before)
             elif ended is not None:
