@@ -388,6 +388,10 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/dispatch/test_decisions.py::test_a_call_that_has_run_is_never_denied_by_the_rules_of_today",
             "tests/dispatch/test_decisions.py::test_two_people_approve_each_by_name_and_one_denial_ends_it",
             "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
+            "tests/integrations/test_langgraph_approvals_sdk.py::"
+            "test_an_answer_counts_for_the_arguments_that_were_shown_and_edited_ones_are_asked_about_again",
+            "tests/integrations/test_langgraph_approvals_sdk.py::"
+            "test_a_graph_that_is_resumed_again_with_another_answer_has_the_first_ones_verdict",
             "benchmarks/soak_deciders.py",
         ),
     ),

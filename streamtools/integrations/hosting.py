@@ -33,7 +33,7 @@ import anyio
 from anyio.from_thread import BlockingPortalProvider
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..dispatch import CallPool
+from ..dispatch import Approver, CallPool
 from ..dispatch.options import check_operations, has_policy
 from ..dispatch.store import IdempotencyStore
 from ..errors import LocalProtocolError
@@ -126,6 +126,7 @@ class CallHost:
         check_budgets(adapter, options)
         check_operations(known, store, "known when a call is made")
         self.store = store
+        self.approver = options.get("approve")
         self._observers = observers
         self._options = options
         self._privacy = options.get("privacy")
@@ -139,7 +140,13 @@ class CallHost:
         self._lock = threading.Lock()
 
     async def run(
-        self, call: AnyCall, tool: Tool[..., Any], *, identity: AnswerName | None, place: CallPlace | None
+        self,
+        call: AnyCall,
+        tool: Tool[..., Any],
+        *,
+        identity: AnswerName | None,
+        place: CallPlace | None,
+        approve: Approver | None = None,
     ) -> Observation:
         """Runs one call in the caller's event loop, and returns its Observation.
 
@@ -148,27 +155,34 @@ class CallHost:
             tool: the tool that it calls.
             identity: names the answer that the call stands in, for the store.
             place: where it stands in the answer; None if that is not known.
+            approve: stands for the option of that name.
         """
         self._check_process()
         if place is None:
-            return await self._run(call, tool, identity, lambda: None)
+            return await self._run(call, tool, identity, lambda: None, approve)
         line, number = self._lined_up(place)
         entered = partial(line.enter, number)
         try:
             await line.wait(number)
-            return await self._run(call, tool, identity, entered)
+            return await self._run(call, tool, identity, entered, approve)
         finally:
             entered()
             self._leave(place.answer, line)
 
     def run_sync(
-        self, call: AnyCall, tool: Tool[..., Any], *, identity: AnswerName | None, place: CallPlace | None
+        self,
+        call: AnyCall,
+        tool: Tool[..., Any],
+        *,
+        identity: AnswerName | None,
+        place: CallPlace | None,
+        approve: Approver | None = None,
     ) -> Observation:
         """Runs one call in the event loop of this host, and waits for its Observation; see `run`. May be called in any
         thread; calls of several threads run side by side."""
         self._check_process()
         work: Callable[[], Coroutine[Any, Any, Observation]] = partial(
-            self.run, call, tool, identity=identity, place=place
+            self.run, call, tool, identity=identity, place=place, approve=approve
         )
         with self._portals as portal:
             done: Future[Observation] = portal.start_task_soon(work)
@@ -181,9 +195,16 @@ class CallHost:
                 raise
 
     async def _run(
-        self, call: AnyCall, tool: Tool[..., Any], identity: AnswerName | None, entered: Callable[[], None]
+        self,
+        call: AnyCall,
+        tool: Tool[..., Any],
+        identity: AnswerName | None,
+        entered: Callable[[], None],
+        approve: Approver | None,
     ) -> Observation:
         options: StepKeywords = {**self._options, "pool": self._pool, "privacy": None}
+        if approve is not None:
+            options["approve"] = approve
         answer, conversation = (None, None) if identity is None else identity
         observers = None if self._observers is None else self._observers()
         run = Trajectory(conversation_id=conversation, observers=observers, privacy=self._privacy)

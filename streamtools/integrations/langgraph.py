@@ -13,7 +13,8 @@ the tools without approvals and limits.
 
 With a store, a call is known by its thread, the id of the model's message and its own id. The checkpoint has all three,
 so that they are the same after an interrupt, a retry, a crash and a replay of an earlier checkpoint. The namespace of
-the task is not: a replay makes new tasks.
+the task is not: a replay makes new tasks. A store that keeps decisions lets the graph ask about calls that need an
+approval, by an interrupt; see `langgraph_interrupts`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
+from ..dispatch.decisions import decides
 from ..dispatch.endings import DONE_BEFORE, is_repetition
 from ..dispatch.store import IdempotencyStore
-from ..errors import CallStillRunning, ToolError, ToolSuspended
+from ..errors import ApprovalPending, CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..text import type_name
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
+from .langgraph_interrupts import Asking, Siblings
 
 __all__ = ["CallsNode", "RunCalls"]
 
@@ -75,6 +78,7 @@ class RunCalls:
         check_identity("RunCalls", identity)
         self._known = Toolset(with_options)
         self._identity = identity
+        self._siblings = Siblings()
         self._host = CallHost("RunCalls", self._known, store=store, observers=observers, options=options)
 
     async def __call__(self, request: Any, execute: Any) -> Any:
@@ -95,7 +99,18 @@ class RunCalls:
 
         # The tasks of a node begin in the order of the calls.
         place = CallPlace(_task_of(request))
-        return one.answer(await self._host.run(one.call, self._made(one, run), identity=identity, place=place))
+        asking = self._asking(request, identity)
+        with self._siblings.running(place.answer):
+            if asking is not None:
+                await asking.read()
+            approve = None if asking is None else asking.approve
+            seen = await self._host.run(one.call, self._made(one, run), identity=identity, place=place, approve=approve)
+        is_open = isinstance(seen.error, ApprovalPending)
+        if is_open or seen.outcome == "suspended":
+            await self._siblings.wait(place.answer)
+        if asking is not None:
+            await asking.leave(is_open=is_open)
+        return one.answer(seen)
 
     def sync(self, request: Any, execute: Any) -> Any:
         """Runs one call in a program without an event loop, where LangGraph runs those of a node in threads; see
@@ -113,7 +128,25 @@ class RunCalls:
 
         number = _number_of(request, found[0])
         place = None if number is None else CallPlace(_task_of(request), number)
-        return one.answer(self._host.run_sync(one.call, self._made(one, run), identity=identity, place=place))
+        asking = self._asking(request, identity)
+        if asking is not None:
+            asking.read_sync()
+        approve = None if asking is None else asking.approve
+        seen = self._host.run_sync(one.call, self._made(one, run), identity=identity, place=place, approve=approve)
+        if asking is not None:
+            asking.leave_sync(is_open=isinstance(seen.error, ApprovalPending))
+        return one.answer(seen)
+
+    def _asking(self, request: Any, name: AnswerName | None) -> Asking | None:
+        """Returns how a call's approval is asked for in its graph; None if that cannot be, or there is nothing to
+        ask."""
+        call, config = request.tool_call, request.runtime.config["configurable"]
+        known = self._known.get(call["name"])
+        is_gated = known is not None and known.needs_approval is not False
+        if not (is_gated and decides(self._host.store) and config.get("__pregel_checkpointer")):
+            return None
+        assert name is not None, "there is a store"
+        return Asking(config, call["args"], name, self._host.approver)
 
     def _made(self, one: _Call, run: Any) -> Tool[..., Any]:
         name = one.call["name"]
