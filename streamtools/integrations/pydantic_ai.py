@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 from pydantic_ai import messages
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
-from pydantic_ai.messages import ModelResponse, ToolReturn
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
+from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.toolsets import WrapperToolset
 
 from .. import errors
+from ..dispatch.decisions import decides
 from ..dispatch.endings import DONE_BEFORE, is_repetition
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolSuspended
@@ -32,6 +34,7 @@ from ..text import type_name
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
+from .pydantic_ai_approvals import Asking, settled
 
 __all__ = ["CallsToolset"]
 
@@ -74,6 +77,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
             TypeError: there is a store, which would not know the call again; nothing has run.
         """
         one, answer = _Call(is_kept=self.store is not None), self._answer(ctx)
+        asking = self._asking(name, ctx, answer)
 
         # pydantic-ai has validated the arguments by now, and runs the function itself, so that its context, hooks and
         # retries stay.
@@ -92,7 +96,47 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         # The tasks of a step begin in the order of the calls.
         place = CallPlace((ctx.run_id, ctx.run_step))
         call = (ctx.tool_call_id, name, tool_args)
-        return one.answer(await self.host.run(call, made, identity=answer, place=place))
+        approve = None if asking is None else asking.approve
+        seen = await self.host.run(call, made, identity=answer, place=place, approve=approve)
+        if asking is not None and isinstance(seen.error, errors.ApprovalPending):
+            await asking.leave()
+        return one.answer(seen)
+
+    async def settled(self, messages: list[ModelMessage], results: DeferredToolResults) -> DeferredToolResults:
+        """Puts answers on record, and returns those that hold: of a call that was decided before, the first one's.
+
+            given = await toolset.settled(history, DeferredToolResults(approvals={"call_1": False}))
+            await agent.run(message_history=history, deferred_tool_results=given)
+
+        Args:
+            messages: the history with the calls.
+            results: the answers; ``metadata={"call_1": {"by": "ann"}}`` says who has given one.
+
+        Raises:
+            AlreadyDecided: a call was approved with edited arguments, and now it is denied.
+            TypeError: the store keeps no decisions, or `identity` is a function, which needs a call's context; or an
+                answer needs a name.
+        """
+        if not decides(self.store) or callable(self.identity):
+            raise TypeError("CallsToolset: settled() takes a store that keeps decisions, and identity= as a text")
+        approvals = dict(results.approvals)
+        for call_id, given in results.approvals.items():
+            at = _Place(messages, call_id)
+            part = _part_of(at)
+            if part is not None and (answer := self._answer(at)) is not None:
+                about = results.metadata.get(call_id)
+                approvals[call_id] = await settled(self.store, answer, part, given, about)
+        return replace(results, approvals=approvals)
+
+    def _asking(self, name: str, ctx: Any, answer: AnswerName | None) -> Asking | None:
+        """Returns how a call's approval is asked for by its agent; None if that cannot be, or there is nothing to
+        ask."""
+        known, part = Toolset(self.tools).get(name), _part_of(ctx)
+        is_gated = known is not None and known.needs_approval is not False
+        if not (is_gated and decides(self.store) and part is not None and answer is not None):
+            return None
+        assert self.host is not None, "made with the toolset"
+        return Asking(self.store, ctx, part, answer, self.host.approver)
 
     def _answer(self, ctx: Any) -> AnswerName | None:
         """Returns a name for the response that a call stands in; None if there is no store to know it by.
@@ -115,6 +159,20 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         time = response.timestamp.isoformat()
         conversation = response.conversation_id or response.run_id
         return answer_name(conversation, "pydantic-ai", response.run_id, time, response.provider_response_id)
+
+
+class _Place(NamedTuple):
+    """Says where a call stands, as a `RunContext` does."""
+
+    messages: list[ModelMessage]
+    tool_call_id: str
+
+
+def _part_of(ctx: Any) -> ToolCallPart | None:
+    """Returns a call as the history has it; None if it is not there."""
+    response, _ = _response_of(ctx)
+    parts = () if response is None else response.parts
+    return next((one for one in parts if isinstance(one, ToolCallPart) and one.tool_call_id == ctx.tool_call_id), None)
 
 
 def _response_of(ctx: Any) -> tuple[ModelResponse | None, int | None]:

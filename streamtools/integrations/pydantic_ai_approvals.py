@@ -1,0 +1,183 @@
+"""Asks a person about a call by pydantic-ai's deferred approvals, and reads the answer that an agent is run with.
+
+Input: a call of a toolset, its `RunContext`, the store. Output: a `Decision` about the call that was shown; the
+`ApprovalRequired` that shows it.
+
+Theory of operation. pydantic-ai gives an approval to whatever call has that id in the history. So what is shown is
+noted in the store, under the arguments that the history has; an approval of others decides nothing, and the call is
+shown again. Edited arguments (``override_args``) are another fingerprint: they were validated again, and are what runs.
+The first edited ones of a call are noted beside it, so that a denial on record of the call that was shown holds for
+them, and a later denial of it meets their approval.
+
+pydantic-ai answers a denied call itself, and asks no toolset. So `settled` looks at the answers before an agent is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.tools import ToolApproved, ToolDenied
+
+from ..dispatch.approval import Approver, Decision, Verdict, resolved
+from ..dispatch.decisions import look_up, put_on_record
+from ..dispatch.store import DecidingStore
+from ..errors import AlreadyDecided
+from ..events import ApprovalRequested
+from ..tools.context import key_prefix
+from .identity import AnswerName
+
+__all__ = ["Asking", "settled"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A call that was shown to a person."""
+
+    call_id: str
+    fingerprint: str
+    idempotency_key: str
+    requires: int
+
+
+class Asking:
+    """The approval of one call, asked for by its agent.
+
+    Args:
+        store: keeps what was shown, and the decisions.
+        ctx: pydantic-ai's context of the call.
+        part: the call in the history.
+        name: names the answer that the call stands in.
+        approve: is asked first; None from it leaves the decision to the agent's user.
+    """
+
+    def __init__(self, store: DecidingStore, ctx: Any, part: Any, name: AnswerName, approve: Approver | None) -> None:
+        self._store = store
+        self._ctx = ctx
+        self._part = part
+        self._name = name
+        self._first = approve
+        self._asked: ApprovalRequested | None = None
+        self._error: Exception | None = None
+
+    async def approve(self, event: ApprovalRequested) -> Verdict:
+        """Returns the decision that the agent was run with; None if there is none about this call."""
+        if self._first is not None:
+            verdict = self._first(event)
+            verdict = await verdict if inspect.isawaitable(verdict) else verdict
+            if verdict is not None:
+                return verdict
+        self._asked = event
+        try:
+            return await self._answer(event)
+        except Exception as error:
+            self._error = error  # an approver that raises would deny the call, for good
+            return None
+
+    async def _answer(self, event: ApprovalRequested) -> Decision | None:
+        shown = await _noted(self._store, "shown", self._name, self._part) if self._ctx.tool_call_approved else None
+        if shown is None:
+            return None
+        decision = _decision_by(event, True, self._ctx.tool_call_metadata)
+        if event.fingerprint == shown.fingerprint:
+            return decision
+        known = await look_up(self._store, shown)
+        if (ended := resolved(known, shown.requires)) is not None and not ended.approved:
+            return Decision.on(event, False, by=known[-1].by, at=ended.at, reason=ended.reason)
+        ours = _Shown(event.call_id, event.fingerprint, shown.idempotency_key, shown.requires)
+        await self._store.decide(_note("edited", self._name, self._part), _written(ours))
+        edited = await _noted(self._store, "edited", self._name, self._part)
+        is_settled = edited == ours or (edited and resolved(await look_up(self._store, edited), edited.requires))
+        return decision if is_settled else None  # several people have to approve the same arguments
+
+    async def leave(self) -> None:
+        """Shows the call, if it waits.
+
+        Raises:
+            ApprovalRequired: the call waits for a person.
+            TypeError: the approval does not say who has given it.
+            Exception: the store has raised it.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._asked is None:
+            return
+        event = self._asked
+        key = key_prefix(self._name.answer, 0, None) + event.call_id
+        shown = _Shown(event.call_id, event.fingerprint, key, event.requires)
+        await self._store.decide(_note("shown", self._name, self._part), _written(shown))
+        raise ApprovalRequired({"type": "approval", "fingerprint": event.fingerprint, "requires": event.requires})
+
+
+async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any, metadata: Any) -> Any:
+    """Puts the answer to a call on record, if it was shown; returns the answer that holds, the first one.
+
+    Raises:
+        AlreadyDecided: the call was approved with edited arguments, and now it is denied.
+        TypeError: the answer does not say who has given it.
+    """
+    shown = await _noted(store, "shown", name, part)
+    if shown is None:
+        return answer
+    known = await look_up(store, shown)
+    is_denial = answer is False or isinstance(answer, ToolDenied)
+    if is_denial and resolved(known, shown.requires) is None:
+        edited = await _noted(store, "edited", name, part)
+        if edited is not None and resolved(others := await look_up(store, edited), edited.requires) is not None:
+            raise AlreadyDecided(shown.call_id, others[-1])
+        reason = answer.message if isinstance(answer, ToolDenied) else None
+        try:
+            known = await put_on_record(store, shown, _decision_by(shown, False, metadata, reason))
+        except AlreadyDecided:  # a moment ago
+            known = await look_up(store, shown)
+    ended = resolved(known, shown.requires)
+    if ended is not None and not ended.approved:
+        return _denied(ended.reason)
+    return answer if ended is None or not is_denial else ToolApproved()
+
+
+def _denied(reason: str | None) -> ToolDenied:
+    return ToolDenied() if reason is None else ToolDenied(reason)
+
+
+def _decision_by(
+    shown: ApprovalRequested | _Shown, verdict: bool, metadata: Any, reason: str | None = None
+) -> Decision:
+    """Returns a decision, by the person that the metadata of an approval names.
+
+    Raises:
+        TypeError: the metadata names nobody, and the call requires several people; or its fields are no texts.
+    """
+    given = metadata if isinstance(metadata, dict) else {}
+    by, reason = given.get("by"), given.get("reason", reason)
+    if shown.requires > 1 and by is None:
+        who = f"one of the {shown.requires} people that the call requires"
+        raise TypeError(f"CallsToolset: say in DeferredToolResults(metadata={{id: {{'by': ...}}}}) which {who} decides")
+    try:
+        Decision.on(shown, verdict, by=by, reason=reason)
+        return Decision.on(shown, verdict, by="pydantic-ai" if by is None else f"pydantic-ai:{by}", reason=reason)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"CallsToolset: the metadata of an approval is no answer: {error}") from None
+
+
+async def _noted(store: DecidingStore, what: str, name: AnswerName, part: Any) -> _Shown | None:
+    """Returns a call of the history as it was shown, or edited; None if it was not, with the arguments it has there."""
+    record = await store.decide(_note(what, name, part), None)
+    return None if record is None else _Shown(**json.loads(record))
+
+
+def _written(shown: _Shown) -> bytes:
+    return json.dumps(asdict(shown)).encode()
+
+
+def _note(what: str, name: AnswerName, part: Any) -> str:
+    arguments = part.args_as_json_str()
+    with suppress(ValueError):  # else as the model wrote it
+        arguments = json.dumps(json.loads(arguments), sort_keys=True)
+    text = json.dumps([name.answer, part.tool_call_id, part.tool_name, arguments])
+    return f"{what}:{hashlib.sha256(text.encode()).hexdigest()}"
