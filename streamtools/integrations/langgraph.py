@@ -38,7 +38,7 @@ from ..text import type_name
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
-from .langgraph_interrupts import Asking, Siblings
+from .langgraph_interrupts import InterruptApproval, Siblings
 
 __all__ = ["CallsNode", "RunCalls"]
 
@@ -137,7 +137,7 @@ class RunCalls:
             asking.leave_sync(is_open=isinstance(seen.error, ApprovalPending))
         return one.answer(seen)
 
-    def _asking(self, request: Any, name: AnswerName | None) -> Asking | None:
+    def _asking(self, request: Any, name: AnswerName | None) -> InterruptApproval | None:
         """Returns how a call's approval is asked for in its graph; None if that cannot be, or there is nothing to
         ask."""
         call, config = request.tool_call, request.runtime.config["configurable"]
@@ -146,7 +146,7 @@ class RunCalls:
         if not (is_gated and decides(self._host.store) and config.get("__pregel_checkpointer")):
             return None
         assert name is not None, "there is a store"
-        return Asking(config, call["args"], name, self._host.approver)
+        return InterruptApproval(config, call["args"], name, self._host.approver)
 
     def _made(self, one: _Call, run: Any) -> Tool[..., Any]:
         name = one.call["name"]

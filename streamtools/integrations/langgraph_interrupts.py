@@ -38,13 +38,13 @@ from ..dispatch.approval import Approver, Decision, Verdict
 from ..events import ApprovalRequested
 from .identity import AnswerName
 
-__all__ = ["Asking", "Siblings"]
+__all__ = ["InterruptApproval", "Siblings"]
 
 _NO_TASK = "00000000-0000-0000-0000-000000000000"
 _FIELDS = {"approved", "by", "reason", "fingerprint"}
 
 
-class Asking:
+class InterruptApproval:
     """The approval of one call, asked for in its graph.
 
     Args:

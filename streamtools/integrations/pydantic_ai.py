@@ -34,7 +34,7 @@ from ..text import type_name
 from ..tools import AnyTools, Tool, Toolset
 from .hosting import CallHost, CallPlace, MakeObservers
 from .identity import AnswerName, Identity, answer_name, check_identity, given_name
-from .pydantic_ai_approvals import Asking, settled
+from .pydantic_ai_approvals import DeferredApproval, settled
 
 __all__ = ["CallsToolset"]
 
@@ -128,7 +128,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
                 approvals[call_id] = await settled(self.store, answer, part, given, about)
         return replace(results, approvals=approvals)
 
-    def _asking(self, name: str, ctx: Any, answer: AnswerName | None) -> Asking | None:
+    def _asking(self, name: str, ctx: Any, answer: AnswerName | None) -> DeferredApproval | None:
         """Returns how a call's approval is asked for by its agent; None if that cannot be, or there is nothing to
         ask."""
         known, part = Toolset(self.tools).get(name), _part_of(ctx)
@@ -136,7 +136,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         if not (is_gated and decides(self.store) and part is not None and answer is not None):
             return None
         assert self.host is not None, "made with the toolset"
-        return Asking(self.store, ctx, part, answer, self.host.approver)
+        return DeferredApproval(self.store, ctx, part, answer, self.host.approver)
 
     def _answer(self, ctx: Any) -> AnswerName | None:
         """Returns a name for the response that a call stands in; None if there is no store to know it by.

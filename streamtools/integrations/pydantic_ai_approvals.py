@@ -32,7 +32,7 @@ from ..events import ApprovalRequested
 from ..tools.context import key_prefix
 from .identity import AnswerName
 
-__all__ = ["Asking", "settled"]
+__all__ = ["DeferredApproval", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Shown:
     requires: int
 
 
-class Asking:
+class DeferredApproval:
     """The approval of one call, asked for by its agent.
 
     Args:
@@ -90,7 +90,7 @@ class Asking:
         if (ended := resolved(known, shown.requires)) is not None and not ended.approved:
             return Decision.on(event, False, by=known[-1].by, at=ended.at, reason=ended.reason)
         ours = _Shown(event.call_id, event.fingerprint, shown.idempotency_key, shown.requires)
-        await self._store.decide(_note("edited", self._name, self._part), _written(ours))
+        await self._store.decide(_key_of("edited", self._name, self._part), _written(ours))
         edited = await _noted(self._store, "edited", self._name, self._part)
         is_settled = edited == ours or (edited and resolved(await look_up(self._store, edited), edited.requires))
         return decision if is_settled else None  # several people have to approve the same arguments
@@ -110,7 +110,7 @@ class Asking:
         event = self._asked
         key = key_prefix(self._name.answer, 0, None) + event.call_id
         shown = _Shown(event.call_id, event.fingerprint, key, event.requires)
-        await self._store.decide(_note("shown", self._name, self._part), _written(shown))
+        await self._store.decide(_key_of("shown", self._name, self._part), _written(shown))
         raise ApprovalRequired({"type": "approval", "fingerprint": event.fingerprint, "requires": event.requires})
 
 
@@ -167,7 +167,7 @@ def _decision_by(
 
 async def _noted(store: DecidingStore, what: str, name: AnswerName, part: Any) -> _Shown | None:
     """Returns a call of the history as it was shown, or edited; None if it was not, with the arguments it has there."""
-    record = await store.decide(_note(what, name, part), None)
+    record = await store.decide(_key_of(what, name, part), None)
     return None if record is None else _Shown(**json.loads(record))
 
 
@@ -175,7 +175,7 @@ def _written(shown: _Shown) -> bytes:
     return json.dumps(asdict(shown)).encode()
 
 
-def _note(what: str, name: AnswerName, part: Any) -> str:
+def _key_of(what: str, name: AnswerName, part: Any) -> str:
     arguments = part.args_as_json_str()
     with suppress(ValueError):  # else as the model wrote it
         arguments = json.dumps(json.loads(arguments), sort_keys=True)
