@@ -241,8 +241,14 @@ class AgentLoop:
             seen = {observation.call_id: observation for observation in turns.pop(0).observations}
             waited = (seen.get(call.call_id, call) for call in self._resuming[0].placeholders())
             begun_with = self._conversation.with_results(begun_with, waited)
-        # A call of the current turn may run, and has no observation yet.
-        kept = (turn for turn in turns if self._drafts or not turn.is_draft or (turn is current and turn.calls))
+        # A call of the current turn may run, and has no observation yet. An answer that its provider ended as an error
+        # is all that the run has, if nothing was to be asked again.
+        answer = self.turns[-1] if self.outcome == "answered" else None
+        kept = (
+            turn
+            for turn in turns
+            if self._drafts or not turn.is_draft or turn is answer or (turn is current and turn.calls)
+        )
         return [*begun_with, *(message for turn in kept for message in self._conversation.messages(turn))]
 
     @property

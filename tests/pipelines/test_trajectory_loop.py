@@ -144,6 +144,13 @@ async def test_a_draft_is_out_of_the_history_also_while_a_later_step_goes_on() -
     assert [turn.is_draft for turn in run.turns] == [True, False, False]
 
 
+async def test_a_run_that_has_its_answer_has_it_in_its_history_whatever_its_finish() -> None:
+    for finish in ("stop", "length", "content_filter", "error", "something new"):
+        run = agent_loop(Model(chat(["It is"], finish=finish)), ASKED, wire=CHAT)
+        await run
+        assert (run.outcome, run.messages[-1]["content"]) == ("answered", "It is"), finish
+
+
 async def test_an_error_of_the_request_comes_out_as_it_is() -> None:
     async def fails(messages: list[Any], tools: list[Any]) -> Any:
         raise OSError("no route")
