@@ -36,6 +36,7 @@ __all__ = [
     "request",
     "resolution",
     "resolved",
+    "verdict_of",
 ]
 
 _MOST_NAME_CHARS = 256
@@ -211,12 +212,17 @@ def _names(decisions: Iterable[Decision]) -> tuple[str, ...]:
     return tuple(one.by for one in decisions if one.by is not None)
 
 
+async def verdict_of(approver: Approver | None, event: ApprovalRequested) -> Verdict:
+    """Returns what an approver says of a call, whether it is async or not; None if there is no approver."""
+    verdict = None if approver is None else approver(event)
+    return await verdict if inspect.isawaitable(verdict) else verdict
+
+
 async def ask(approver: Approver, event: ApprovalRequested) -> Resolution | None:
     """Asks an approver and returns its resolution, or None if it made none. Of the approver's exceptions, only a
     cancellation that was requested here comes out."""
     try:
-        verdict = approver(event)
-        verdict = await verdict if inspect.isawaitable(verdict) else verdict
+        verdict = await verdict_of(approver, event)
         if isinstance(verdict, Decision) and (verdict.call_id, verdict.fingerprint) != (
             event.call_id,
             event.fingerprint,

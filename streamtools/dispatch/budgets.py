@@ -23,7 +23,7 @@ _whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.par
 
 @dataclass(slots=True, eq=False)
 class Spent:
-    """The calls and tokens that a run, or all runs of one `CallPool`, have used so far."""
+    """Holds the calls and tokens that a run, or all runs of one `CallPool`, have used so far."""
 
     calls: int = 0
     """Calls that have begun, wait for their begin, or wait for an approval."""
@@ -39,7 +39,7 @@ def tokens_of(usage: Usage | None) -> int | None:
 
 
 class PoolBudget:
-    """The budget of the runs that share a pool. Any thread may use it.
+    """Keeps the budget of the runs that share a pool. Any thread may use it.
 
     Args:
         calls, tokens: how much of it there is; None: any amount.
@@ -80,14 +80,14 @@ class PoolBudget:
 
 
 class Counted(Protocol):
-    """A call as budgets see it."""
+    """Describes a call to budgets."""
 
     counted: bool
     attempts: int
 
 
 class Budgets:
-    """The budgets that one pipeline keeps: that of its run, by its limits, and that of its pool if it shares one."""
+    """Keeps the budgets of one pipeline: that of its run, by its limits, and that of its pool if it shares one."""
 
     __slots__ = ("_limits", "_pool", "_run", "bound_tokens")
 

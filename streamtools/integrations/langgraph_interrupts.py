@@ -21,7 +21,6 @@ wait as well (`Siblings`); in threads LangGraph waits for them itself.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ from langgraph.checkpoint.serde.types import INTERRUPT, RESUME
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt
 
-from ..dispatch.approval import Approver, Decision, Verdict
+from ..dispatch.approval import Approver, Decision, Verdict, verdict_of
 from ..events import ApprovalRequested
 from .identity import AnswerName
 
@@ -45,7 +44,7 @@ _FIELDS = {"approved", "by", "reason", "fingerprint"}
 
 
 class InterruptApproval:
-    """The approval of one call, asked for in its graph.
+    """Asks for the approval of one call in its graph.
 
     Args:
         config: what LangGraph has configured for the task.
@@ -76,11 +75,8 @@ class InterruptApproval:
 
     async def approve(self, event: ApprovalRequested) -> Verdict:
         """Returns the decision that the graph was resumed with; None if there is none about this call."""
-        if self._first is not None:
-            verdict = self._first(event)
-            verdict = await verdict if inspect.isawaitable(verdict) else verdict
-            if verdict is not None:
-                return verdict
+        if (verdict := await verdict_of(self._first, event)) is not None:
+            return verdict
         self._asked = event
         try:
             return _decision(event, self._answer(self._id_of(event)))
@@ -153,7 +149,7 @@ class InterruptApproval:
 
 
 class Siblings:
-    """The calls of each node that run now, in the event loops of their graphs."""
+    """Counts the calls of each node that run now, in the event loops of their graphs."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, int] = {}  # by event loop and node

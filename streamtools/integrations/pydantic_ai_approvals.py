@@ -15,7 +15,6 @@ pydantic-ai answers a denied call itself, and asks no toolset. So `settled` look
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from typing import Any
 from pydantic_ai.exceptions import ApprovalRequired
 from pydantic_ai.tools import ToolApproved, ToolDenied
 
-from ..dispatch.approval import Approver, Decision, Verdict, resolved
+from ..dispatch.approval import Approver, Decision, Verdict, resolved, verdict_of
 from ..dispatch.decisions import look_up, put_on_record
 from ..dispatch.store import DecidingStore
 from ..errors import AlreadyDecided
@@ -37,7 +36,7 @@ __all__ = ["DeferredApproval", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A call that was shown to a person."""
+    """Names a call that was shown to a person."""
 
     call_id: str
     fingerprint: str
@@ -46,7 +45,7 @@ class _Shown:
 
 
 class DeferredApproval:
-    """The approval of one call, asked for by its agent.
+    """Asks for the approval of one call by its agent.
 
     Args:
         store: keeps what was shown, and the decisions.
@@ -67,11 +66,8 @@ class DeferredApproval:
 
     async def approve(self, event: ApprovalRequested) -> Verdict:
         """Returns the decision that the agent was run with; None if there is none about this call."""
-        if self._first is not None:
-            verdict = self._first(event)
-            verdict = await verdict if inspect.isawaitable(verdict) else verdict
-            if verdict is not None:
-                return verdict
+        if (verdict := await verdict_of(self._first, event)) is not None:
+            return verdict
         self._asked = event
         try:
             return await self._answer(event)

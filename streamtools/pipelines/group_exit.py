@@ -192,7 +192,9 @@ class Settling:
         assert isinstance(event, StreamEnd), "that is what it listens to"
         self.end = event
         if self.calls.lacks_counts(event) and self.decoder.record is not None:
-            self.step.emit(StreamWarning("tokens_uncounted", "no token counts came, so token_budget counts none"))
+            self.step.emit(
+                StreamWarning("tokens_uncounted", "the response has no token counts, so token_budget counts none")
+            )
 
     def expire(self, error: DeadlineExceeded) -> None:
         """Stops reading, and stops the calls, since a deadline has passed."""

@@ -40,7 +40,7 @@ _LAST = frozenset({StreamEnd, StepEnd})
 
 @dataclass(slots=True)
 class _Growing:
-    """A text that grows."""
+    """Follows a text that grows."""
 
     mask: TextMask | None
     latest: Any
