@@ -18,6 +18,9 @@ values, tool results or credentials.
     │  └─ ProviderError                   the provider reported an error in band: "provider_error"; Gemini and
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
+    ├─ JournalError                       a journaled run cannot go on: its file failed, or the run is another one
+    │  ├─ RunStillRunning                 somebody runs it at this moment   .run_id
+    │  └─ RunTakenOver                    its lease was lost, and somebody else goes on with it   .run_id
     ├─ ConsumerTooSlow                    a branch that disconnects was full   .size .seq
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
     ├─ SuspendedError (ValueError)        this is not a state of suspended calls that can be trusted
@@ -74,11 +77,14 @@ __all__ = [
     "ExportError",
     "InvalidArguments",
     "InvalidResult",
+    "JournalError",
     "LimitExceeded",
     "LocalProtocolError",
     "ModelRetry",
     "ProviderError",
     "RemoteProtocolError",
+    "RunStillRunning",
+    "RunTakenOver",
     "SchemaError",
     "StreamError",
     "StreamToolsError",
@@ -199,6 +205,30 @@ class ProviderError(StreamError):
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
     """A method was called out of order, for example ``feed()`` after ``finish()``."""
+
+
+class JournalError(StreamToolsError):
+    """A run with a journal cannot go on: what happens could not be stored, or what is stored is of another run."""
+
+
+class RunStillRunning(JournalError):
+    """Somebody runs this run at this moment, in this process or another one, and the time to wait is over."""
+
+    run_id: str
+
+    def __init__(self, run_id: str, where: str) -> None:
+        super().__init__(f"the run {run_id!r} is running already ({where}); wait for its end, and run the same line")
+        self.run_id = run_id
+
+
+class RunTakenOver(JournalError):
+    """Somebody else goes on with this run, since its lease was not renewed in time: here it is over."""
+
+    run_id: str
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"the run {run_id!r} was taken over: its lease ran out here, and somebody goes on with it")
+        self.run_id = run_id
 
 
 class ConsumerTooSlow(StreamToolsError):

@@ -131,7 +131,11 @@ class StepStart(CausedEvent):
     request: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, metadata=NEVER)
     """The request as the caller sent it (model, parameters, messages), as far as the caller has given it."""
     resumes: str | None = field(default=None, kw_only=True, metadata=NEVER)
-    """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, if it was traced."""
+    """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, or had this response, if it was
+    traced."""
+    replayed: bool = field(default=False, kw_only=True)
+    """True if the whole step is on record in the run's journal: its events tell what happened before, nothing runs, and
+    observers do not see them."""
 
 
 @event

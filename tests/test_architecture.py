@@ -33,6 +33,7 @@ LAYERS = (
         "errors",
         "events",
         "observers",
+        "codec",
     ),
     ("framing", "schema"),
     ("wires",),

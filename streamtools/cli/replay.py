@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
+from ..codec import written_event
 from ..errors import StreamToolsError
 from ..record import Recording, Replay, replay
-from ..record.codec import written_event
 from ..record.recording import shown_ids
 from .common import FAILED, add_command
 from .view import terminal

@@ -12,6 +12,7 @@ in_process.run_in_process runs a call in this process, where no executor is give
 executor.Executor       the contract of the places where calls run; `executors/` has ours
 store.CallClaim         keeps a call from running twice, by its claim in a store
 endings, results        the ending of a call, and its value as the model reads it
+journal.Journal         keeps what the model answered in a run, so that the run survives its process
 decisions               the decisions about calls, in a store: the first one counts
 suspended.Suspended     the calls that wait for an approval, kept across a restart
 """
@@ -27,6 +28,7 @@ from .pool import CallPool
 from .transitions import Calls
 
 if TYPE_CHECKING:
+    from .journal import Journal
     from .store import DecidingStore, IdempotencyStore, MemoryStore
     from .store_redis import RedisStore
     from .store_sqlite import SqliteStore
@@ -35,6 +37,7 @@ else:
     __getattr__ = names(
         __name__,
         {
+            "journal": "Journal",
             "store": "DecidingStore IdempotencyStore MemoryStore",
             "store_redis": "RedisStore",
             "store_sqlite": "SqliteStore",
@@ -52,6 +55,7 @@ __all__ = [
     "StartPolicy",
     "CallPool",
     "IdempotencyStore",
+    "Journal",
     "MemoryStore",
     "RedisStore",
     "SqliteStore",

@@ -168,6 +168,16 @@ def is_exhausted(seen: Observation, counts: RunCounts, limits: Limits) -> bool:
     return isinstance(seen.error, _USELESS) and counts.were_useless(tool) > limits.max_model_retries
 
 
+def recount(calls: Iterable[ToolCall], ends: Iterable[Observation], counts: RunCounts) -> None:
+    """Counts calls that were made before, as their run did then."""
+    for call in calls:
+        if call.status == "ready" and call.kind != "server":
+            counts.call(call.name, call.arguments, call.arguments_text)
+    for seen in ends:
+        if isinstance(seen.error, _USELESS):
+            counts.useless("" if isinstance(seen.error, UnknownTool) else seen.tool_name)
+
+
 def failure(error: ToolError) -> Ending:
     """Returns the ending of a call that raised this error. A tool's own `ToolError` is no reason to try again."""
     if isinstance(error, ToolOutcomeUnknown):

@@ -27,7 +27,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field
 from functools import partial
@@ -218,20 +218,30 @@ class ThreadedStore(ABC):
         self.close()
 
     async def _ask(self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None) -> T:
+        return await self._handed(work, undo)()
+
+    def _handed(
+        self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None
+    ) -> Callable[[], Coroutine[Any, Any, T]]:
+        """Hands an operation to the thread at once; returns what waits for its answer."""
         ended = anyio.Event()
         job = StoreJob(work, self._patience, undo, partial(call_soon, current_token(), ended.set))
         self._submit(job)
-        try:
-            with anyio.move_on_after(self._patience + GRACE_S) as bound:
-                await ended.wait()
-        except BaseException:
-            self._leave(job)
-            raise
-        if bound.cancelled_caught:
-            self._leave(job)
-            raise TimeoutError(self._busy())
-        value: T = job.answer()
-        return value
+
+        async def answer() -> T:
+            try:
+                with anyio.move_on_after(self._patience + GRACE_S) as bound:
+                    await ended.wait()
+            except BaseException:
+                self._leave(job)
+                raise
+            if bound.cancelled_caught:
+                self._leave(job)
+                raise TimeoutError(self._busy())
+            value: T = job.answer()
+            return value
+
+        return answer
 
     def _submit(self, job: StoreJob) -> None:
         if self._holder.pid != os.getpid():
@@ -290,7 +300,10 @@ class ThreadedStore(ABC):
 
     def _claimed(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         job.check()
-        claim = self._claim(key, fingerprint, claim_id, job)
+        return self._opened(key, claim_id, self._claim(key, fingerprint, claim_id, job))
+
+    def _opened(self, key: str, claim_id: str, claim: Claim) -> Claim:
+        """Renews a claim from now on, if it was made."""
         if isinstance(claim, Claimed):
             if not self._open:
                 self._renew_at = time.monotonic() + self._lease / 3
@@ -412,6 +425,8 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
 
 
 APPLICATION, VERSION = 0x73747374, 3
+LEASE = "lease"
+"""Stands for the fingerprint of what is no call."""
 PAUSE_S = 0.005  # between two tries while the file is locked
 
 _COLUMNS = {
@@ -523,6 +538,52 @@ class SqliteStore(ThreadedStore):
             LocalProtocolError: there is no such call, it is on record, or it still runs.
         """
         await self._ask(partial(self._transact, partial(self._settle, key, result, force)))
+
+    # -- for a journal, whose tables stand beside the calls --
+
+    async def take(self, key: str, claim_id: str, /) -> Claim:
+        """Claims a key as `claim` does, also if its holder is gone: the lease of something that goes on."""
+        checked_key(key)
+        return await self._ask(partial(self._taken, key, claim_id), partial(self._taken_back, key, claim_id))
+
+    def hand_over(
+        self, work: Callable[[sqlite3.Connection], T], *, ends: str | None = None
+    ) -> Callable[[], Coroutine[Any, Any, T]]:
+        """Hands over work for one transaction, which goes on if nobody waits for it; returns what waits for its answer.
+
+        Args:
+            work: reads and writes, in the store's thread.
+            ends: the key that was taken, if it is given back with this.
+        """
+        return self._handed(partial(self._worked, work, ends))
+
+    def is_held(self, key: str, connection: sqlite3.Connection) -> bool:
+        """Returns whether somebody holds a key that was taken; in the store's thread."""
+        row = _row(connection, f"SELECT {_CLAIM} FROM calls WHERE key = ?", key)
+        return row is not None and _state(*row) == "running"
+
+    def _taken(self, key: str, claim_id: str, job: StoreJob) -> Claim:
+        job.check()
+        return self._opened(key, claim_id, self._transact(partial(self._take_in, key, claim_id), job))
+
+    def _take_in(self, key: str, claim_id: str, connection: sqlite3.Connection) -> Claim:
+        claim = self._claim_in(key, LEASE, claim_id, connection)
+        if isinstance(claim, EndUnknown):
+            connection.execute("DELETE FROM calls WHERE key = ?", (key,))
+            claim = self._claim_in(key, LEASE, claim_id, connection)
+        return claim
+
+    def _worked(self, work: Callable[[sqlite3.Connection], T], ends: str | None, job: StoreJob) -> T:
+        if ends is None:
+            return self._transact(work, job)
+        with self._ended(ends) as claim_id:
+
+            def and_end(connection: sqlite3.Connection) -> T:
+                value = work(connection)
+                connection.execute("DELETE FROM calls WHERE key = ? AND claim_id = ?", (ends, claim_id))
+                return value
+
+            return self._transact(and_end, job)
 
     # -- the file --
 
@@ -703,7 +764,8 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
 
 def _calls(completed: bool, connection: sqlite3.Connection) -> list[StoredCall]:
     found = []
-    rows = connection.execute(f"SELECT key, fingerprint, {_CLAIM} FROM calls WHERE ? OR NOT completed", (completed,))
+    wanted = "(? OR NOT completed) AND fingerprint != ?"
+    rows = connection.execute(f"SELECT key, fingerprint, {_CLAIM} FROM calls WHERE {wanted}", (completed, LEASE))
     for key, fingerprint, *claim in rows:
         claimed_at, _, _, host, pid, *_ = claim
         found.append(StoredCall(key, fingerprint, _state(*claim), claimed_at, host or "", pid or 0))

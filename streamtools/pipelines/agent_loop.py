@@ -18,6 +18,7 @@ them.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from types import TracebackType
@@ -32,7 +33,7 @@ from ..dispatch.endings import is_exhausted
 from ..dispatch.options import has_policy
 from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
-from ..errors import DeadlineExceeded, LocalProtocolError
+from ..errors import DeadlineExceeded, JournalError, LocalProtocolError
 from ..event_loop import is_cancellation, is_in_generator
 from ..events import Event, Observation, ToolCallValidated
 from ..exports import Exports, export_all
@@ -49,6 +50,11 @@ from .hosted import OpenPipeline, SyncAgentLoop, in_threads
 from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
 from .trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from ..dispatch import SqliteStore
+    from ..dispatch.journal import Journal
+    from .journaled import JournaledRun
 
 __all__ = ["AgentLoop", "CallModel", "RunOutcome", "agent_loop"]
 
@@ -72,6 +78,9 @@ def agent_loop(
     drafts: bool = False,
     name: str | None = None,
     conversation_id: str | None = None,
+    run_id: str | None = None,
+    journal: str | os.PathLike[str] | SqliteStore | Journal | None = None,
+    skip_replayed: bool = False,
     suspended: Suspended | None = None,
     decisions: Iterable[Decision] = (),
     **options: Unpack[PipelineKeywords],
@@ -93,7 +102,12 @@ def agent_loop(
         trajectory: the run that the steps belong to, with its observers; by default a new one.
         drafts: keep answers that broke off in `AgentLoop.messages`, as for a person who has stopped the model and is to
             see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
-        name, conversation_id: of such a new run, for traces; see `Trajectory`.
+        name, conversation_id, run_id: of such a new run; see `Trajectory`.
+        journal: a file that keeps the run, so that after a crash the same line with the same `run_id` goes on with it:
+            no response on record is asked for again, and the calls are kept in the same file, unless there is a
+            ``store=``. A call whose end is not known suspends the run; see `AgentLoop.unsettled`.
+        skip_replayed: leave the events of steps that are on record out of the iteration; they are marked by
+            `StepStart.replayed`.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
         decisions: those about these calls; see `resume`.
@@ -104,6 +118,7 @@ def agent_loop(
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
         TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
+            With a journal: there is no `run_id`, or calls are `suspended`, which the journal knows itself.
         DecisionError: a decision is about no suspended call, or about another one than was shown.
         ValueError: `max_steps` is less than 1, or an option is not known.
     """
@@ -119,7 +134,21 @@ def agent_loop(
     conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
     if mode is not None:
         options = {"stages": mode.stages(), **options}
-    run = Trajectory.of_loop(trajectory, suspended, name, conversation_id, options.pop("privacy", None))
+    run = Trajectory.of_loop(trajectory, suspended, name, conversation_id, run_id, options.pop("privacy", None))
+    journaled = None
+    if journal is not None:
+        if suspended is not None:
+            raise TypeError("a run with a journal is not resumed by suspended=: the same line goes on with it")
+        from .journaled import JournaledRun, journal_of  # most runs have none
+
+        options["store"] = journaled = JournaledRun(
+            journal_of(journal),
+            run,
+            wire=wire,
+            messages=messages,
+            store=options.get("store"),
+            starts_by_hand=options.get("start") == "manual",
+        )
     tried = Trajectory(conversation_id=run.conversation_id, default_observers=False)
     _know(run, messages, conversation.tools, wire, options)
     tried.origins = run.origins
@@ -138,6 +167,8 @@ def agent_loop(
         drafts=drafts,
         options=options,
         resuming=None if suspended is None else (suspended, decisions),
+        journaled=journaled,
+        skip_replayed=skip_replayed,
     )
 
 
@@ -173,6 +204,8 @@ class AgentLoop:
         drafts: bool,
         options: PipelineKeywords,
         resuming: tuple[Suspended, tuple[Decision, ...]] | None,
+        journaled: JournaledRun | None,
+        skip_replayed: bool,
     ) -> None:
         self.trajectory = trajectory
         """The run that the steps share: id, numbering, observers."""
@@ -190,6 +223,8 @@ class AgentLoop:
         self._options = options
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
+        self._journaled = journaled
+        self._skip_replayed = skip_replayed
         self._asked = 0  # how often the model was asked
         self._exhausted = False  # the model has read of all calls of the latest turn that they are not wanted again
         self._is_ours = False  # the trajectory was entered here
@@ -257,6 +292,14 @@ class AgentLoop:
         calls, keep `messages` beside them, and give both to another `agent_loop`."""
         return self._left_suspended if self._events is None else self._events.suspended
 
+    @property
+    def unsettled(self) -> tuple[Observation, ...]:
+        """The calls of the last step whose end is not known. A run with a journal is ``suspended`` by them: find out
+        what happened, settle each under its `idempotency_key` (`SqliteStore.settle`, or ``streamtools store``), and run
+        the same line again."""
+        turn = self._all_turns[-1:]
+        return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
+
     def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
         return self._step().approve(call, fingerprint=fingerprint, by=by)
@@ -287,6 +330,8 @@ class AgentLoop:
         if self._resuming is not None and (store := self._options.get("store")) is not None:
             suspended, decisions = self._resuming
             await suspended.decide(decisions, store)
+        if self._journaled is not None:
+            await self._journaled.begin()
         self._state = "open"
         self._is_ours = self.trajectory.enter()
         if not is_in_generator():
@@ -308,6 +353,13 @@ class AgentLoop:
                 self.outcome = "left" if self.suspended is None else "suspended"
             if self._is_ours:
                 self.trajectory.leave(self.outcome, error)
+            if self._journaled is not None:
+                try:
+                    await self._journaled.leave(self.outcome)
+                except JournalError as failure:
+                    if error is None:
+                        raise
+                    error.add_note(str(failure))
         return None
 
     async def _leave(self, group: TaskGroup, kind: type[BaseException] | None) -> None:
@@ -345,7 +397,10 @@ class AgentLoop:
                     break
                 self._events = await self._begin()
             try:
-                return await self._events.__anext__()
+                event = await self._events.__anext__()
+                if not (self._skip_replayed and self._journaled is not None and self._journaled.is_replaying):
+                    return event
+                continue
             except StopAsyncIteration:
                 if self._events.resting:
                     raise
@@ -353,7 +408,10 @@ class AgentLoop:
             except Exception:
                 self.outcome = "error"
                 raise
-            self._decide(self.turns[-1])
+            if self._journaled is not None:
+                await self._put_on_record(self._journaled)
+            if self.outcome is None:
+                self._decide(self.turns[-1])
         raise StopAsyncIteration
 
     def sync(self, backend: str = "asyncio") -> SyncAgentLoop:
@@ -393,6 +451,11 @@ class AgentLoop:
             requested_at = time.monotonic()
             self.trajectory.began_at = self.trajectory.began_at or requested_at
             asked = self._conversation.request(self.messages)
+            if self._journaled is not None:
+                request = {"messages": asked[0]}
+                known = self._journaled.next_block(self._conversation.tools, request, self._options)
+                if known is not None:
+                    return known.open_in(self._group)
             stream = self._call_model(*asked)
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
                 limits = self._options.get("limits", Limits())
@@ -420,6 +483,15 @@ class AgentLoop:
             trajectory=self.trajectory,
             **resumed_options,
         )
+
+    async def _put_on_record(self, journaled: JournaledRun) -> None:
+        try:
+            await journaled.end_step(self.turns[-1])
+        except Exception:
+            self.outcome = "error"
+            raise
+        if self.unsettled:
+            self.outcome = "suspended"
 
     def _decide(self, turn: Turn) -> None:
         """Sets the outcome if the model is not to be asked again."""
@@ -452,6 +524,8 @@ class AgentLoop:
         """Returns whether the model may not be asked, since the tokens of its run or of its pool are spent."""
         if self._resuming is not None and not self.turns:
             return False  # the step begins with calls, and does not ask
+        if self._journaled is not None and self._journaled.has_next():
+            return False
         limits, pool = self._options.get("limits", Limits()), self._options.get("pool")
         budgets = Budgets(limits, self.trajectory.spent, None if pool is None else pool.budget)
         return budgets.tokens_exceeded() is not None

@@ -99,6 +99,8 @@ class Pipeline:
         self._origins = options.origins
         self._resumed = suspended
         self._before = before  # what is to be done before the step begins
+        self._resumes = None if suspended is None else suspended.traceparent
+        self._replayed = False
         self._asks_model = asks_model
         self._request = request
         self._dispatches = options.policy not in LEAVES_CALLS
@@ -396,6 +398,16 @@ class Pipeline:
             self._state = "opening"
         return events
 
+    def with_response_on_record(self, traceparent: str | None, *, replayed: bool) -> Pipeline:
+        """Makes this a step whose response is on record, in a journal: the model is not asked. Returns itself.
+
+        Args:
+            traceparent: of the span of the step that had asked for it.
+            replayed: the ends of its calls are on record, too.
+        """
+        self._asks_model, self._resumes, self._replayed = False, traceparent, replayed
+        return self
+
     # -- the block -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Pipeline:
@@ -441,7 +453,8 @@ class Pipeline:
             dispatches=self._dispatches,
             requested_at=self._deadlines.requested_at,
             request=self._request,
-            resumes=None if self._resumed is None else self._resumed.traceparent,
+            resumes=self._resumes,
+            replayed=self._replayed,
         )
         self._group = create_task_group()
         await self._group.__aenter__()

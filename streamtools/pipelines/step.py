@@ -103,17 +103,25 @@ class Step:
         requested_at: float | None = None,
         request: Mapping[str, Any] | None = None,
         resumes: str | None = None,
+        replayed: bool = False,
     ) -> None:
-        """Begins the step: gives it its number, and emits its `StepStart`."""
+        """Begins the step: gives it its number, and emits its `StepStart`. One that is `replayed` has no observers,
+        which saw it before."""
         self.number, self._causality = self._trajectory.begin_step()
-        self.observers = list(self._trajectory.observers)
+        self.observers = [] if replayed else list(self._trajectory.observers)
         self._reroute()
         if self.observers:
             if self._trajectory.privacy is not None:
                 self.tell("obey", self._trajectory.privacy)
             self.tell("see_parts", lambda: self._builder.build().parts)
         start = StepStart(
-            self.run_id, asks_model, dispatches, requested_at=requested_at, request=request, resumes=resumes
+            self.run_id,
+            asks_model,
+            dispatches,
+            requested_at=requested_at,
+            request=request,
+            resumes=resumes,
+            replayed=replayed,
         )
         self.emit(start)
 

@@ -108,6 +108,8 @@ class Trajectory:
         """The conversation that the run belongs to."""
         self.run_id = run_id or uuid.uuid4().hex
         """The run's id, on each `StepStart` and on spans."""
+        self.is_named = bool(run_id)
+        """True if the id was given, and not made up."""
         self.observers = () if observers is None else _checked(observers)
         if default_observers:
             given = self.observers
@@ -127,7 +129,8 @@ class Trajectory:
         self.origins: Index | None = None
         """The texts of the run by origin, once a ``policy=`` needs them."""
         self._latest = Causality()
-        self._salts = 0
+        self.salts = 0
+        """How many texts `new_salt` has given out."""
         self._entered: Literal["no", "yes", "left"] = "no"
 
     @property
@@ -216,15 +219,21 @@ class Trajectory:
         suspended: Suspended | None,
         name: str | None,
         conversation_id: str | None,
+        run_id: str | None,
         privacy: Privacy | None,
     ) -> Trajectory:
         """Returns the run that was given, or a new one. `agent_loop` calls this."""
-        if given is None:
-            run = cls(privacy=privacy) if suspended is None else cls.resumed(suspended, privacy=privacy)
+        if given is None and suspended is None:
+            return cls(name=name, conversation_id=conversation_id, run_id=run_id, privacy=privacy)
+        if given is None and suspended is not None:
+            if run_id is not None and run_id != suspended.run_id:
+                raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+            run = cls.resumed(suspended, privacy=privacy)
             run.name, run.conversation_id = name, conversation_id
             return run
-        if name is not None or conversation_id is not None or privacy is not None:
-            raise TypeError("give name, conversation_id and privacy to the Trajectory, which has them")
+        assert given is not None, "one of the cases above"
+        if any(one is not None for one in (name, conversation_id, run_id, privacy)):
+            raise TypeError("give name, conversation_id, run_id and privacy to the Trajectory, which has them")
         return given
 
     @classmethod
@@ -234,13 +243,13 @@ class Trajectory:
         """Returns the run that calls were suspended in, at the same step, with its numbering. `resume` calls this."""
         run = cls(observers=observers, run_id=suspended.run_id, privacy=privacy)
         run.steps, run.next_seq = suspended.step, suspended.seq
-        run._salts = suspended.seq  # there were more events than pipelines
+        run.salts = suspended.seq  # there were more events than pipelines
         return run
 
     def new_salt(self) -> str:
         """Returns a text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
-        self._salts += 1
-        return f"{self.run_id}:{self._salts}"
+        self.salts += 1
+        return f"{self.run_id}:{self.salts}"
 
     def begin_step(self) -> tuple[int, Causality]:
         """Begins the next step; returns its number, and its `Causality`. `pipeline` calls this."""

@@ -10,7 +10,7 @@ Recording.read("run.jsonl").turns                 without an event loop
 
 from __future__ import annotations
 
-from .codec import RecordedError, RecordedObject
+from ..codec import RecordedError, RecordedObject
 from .recorder import Recorder, record
 from .recording import Chunk, Recording, RecordingError, SourceEnd
 from .replaying import Difference, Replay, replay

@@ -36,13 +36,13 @@ from typing import Any, BinaryIO, Concatenate, ParamSpec
 import orjson
 
 from .._version import __version__
+from ..codec import written_event, written_value
 from ..errors import StreamError
 from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
 from ..files import open_private
 from ..limits import Limits
 from ..observers import PrivacyFacts, RunFacts, StreamFacts, Withheld
 from ..text import type_name
-from .codec import written_event, written_value
 
 __all__ = ["Recorder", "VERSION", "record"]
 

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeAlias
 
+from ..codec import read_event, read_value, written_value
 from ..errors import StreamError, StreamToolsError
 from ..events import CausedEvent, Event, Observation, StepEnd, StepStart
 from ..fields import Range, read_object
@@ -26,7 +27,6 @@ from ..observers import StreamFacts
 from ..parts import RunOutcome
 from ..text import one_line, shown_by
 from ..turn import Turn, TurnBuilder
-from .codec import read_event, read_value, written_value
 from .recorder import VERSION
 
 __all__ = [

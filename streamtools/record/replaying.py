@@ -24,6 +24,7 @@ from typing import Any, Literal, Self, Unpack
 import anyio
 from anyio.lowlevel import checkpoint
 
+from ..codec import written_event
 from ..decode.decoder import StreamDecoder
 from ..errors import LocalProtocolError, StreamError
 from ..events import (
@@ -53,7 +54,6 @@ from ..text import shown_by
 from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import names
-from .codec import written_event
 from .recording import Chunk, Recording, RecordingError, SourceEnd, moved, shown_ids, turns_of
 
 __all__ = ["Difference", "Replay", "replay"]

@@ -42,6 +42,7 @@ from streamtools import (
     run_calls,
     tool,
 )
+from streamtools.codec import read_event, written_event
 from streamtools.content import Media, Text, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolDefinitionError
@@ -49,7 +50,6 @@ from streamtools.integrations.asgi import encode_event
 from streamtools.integrations.hosting import CallHost
 from streamtools.modes import JSONObjectAdapter
 from streamtools.provenance import Finding, Untrusted, only_from_user, untrusted
-from streamtools.record.codec import read_event, written_event
 from streamtools.telemetry import Tracing
 from streamtools.tools import Tool, Toolset
 from streamtools.view import draw

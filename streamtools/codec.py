@@ -16,11 +16,11 @@ from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from typing import Any
 
-from .. import content, errors, events, parts
-from ..errors import StreamToolsError
-from ..events import Event
-from ..fields import check_fields, read_object
-from ..text import class_name
+from . import content, errors, events, parts
+from .errors import StreamToolsError
+from .events import Event
+from .fields import check_fields, read_object
+from .text import class_name
 
 __all__ = ["RecordedError", "RecordedObject", "read_event", "read_value", "written_event", "written_value"]
 

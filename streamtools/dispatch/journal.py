@@ -1,0 +1,253 @@
+"""Keeps what the model answered in a run, in a file beside the calls, so that the run survives its process.
+
+    runs        one row a run: what it began with, and how it ended
+    responses   one row a step: the body of the response, and the ends of its calls once all are known
+
+One process goes on with a run: the one that holds its lease. The lease is a row among the claims of the file's
+`SqliteStore`, whose thread renews it. Each write is a transaction that looks at the lease first, so that a process that
+has lost it, because it stood still for too long, changes nothing any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+
+from ..errors import JournalError, RunStillRunning, RunTakenOver
+from ..limits import checked_bound
+from .store import Claimed, StillRunning
+from .store_sqlite import SqliteStore
+
+__all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of"]
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS runs (number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE,"
+    " first TEXT NOT NULL, name TEXT, began_at REAL NOT NULL, ended_at REAL, outcome TEXT)",
+    "CREATE TABLE IF NOT EXISTS responses (run INTEGER NOT NULL, step INTEGER NOT NULL, facts BLOB NOT NULL,"
+    " body BLOB NOT NULL, ends BLOB, PRIMARY KEY (run, step))",
+)
+Waiter = Callable[[], Coroutine[Any, Any, None]]
+"""Waits until something is stored, and raises what kept it from that."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledResponse:
+    """A response on record."""
+
+    step: int
+    facts: bytes
+    """What is needed to read it again, as JSON."""
+    body: bytes = field(repr=False)
+    ends: bytes | None = field(default=None, repr=False)
+    """The observations of its calls, as JSON; None while they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run that a journal knows, without what was said in it."""
+
+    run_id: str
+    name: str | None
+    steps: int
+    """How many responses are on record."""
+    began_at: float
+    """In seconds since 1970."""
+    ended_at: float | None
+    """When it was left last; None while it runs, or if its process has died."""
+    outcome: str | None
+    """A `RunOutcome`; None with `ended_at` None."""
+    is_running: bool
+    """True while somebody holds its lease."""
+
+
+class Journal:
+    """A file that runs are kept in, so that the same line goes on with a run after a crash.
+
+        async with agent_loop(ask, messages, tools=tools, wire=wire, journal="runs.db", run_id="order-7") as run:
+            ...
+
+    Args:
+        store: the file's path, or a `SqliteStore`. It contains whole responses, and is its owner's alone.
+        wait: for how many seconds a run waits for its own id while somebody else runs it.
+        max_runs: how many runs are kept. Beyond that, the ended run that began first is forgotten.
+
+    Raises:
+        ValueError: the path is empty, or a number is out of range; and the errors of `SqliteStore`.
+    """
+
+    def __init__(self, store: str | os.PathLike[str] | SqliteStore, *, wait: float = 30.0, max_runs: int = 10_000):
+        if isinstance(wait, bool) or not wait >= 0:
+            raise ValueError(f"wait={wait!r}: must be a number of seconds, 0 or more")
+        self._wait = wait
+        self._max_runs = checked_bound("max_runs", max_runs)
+        self.store = store if isinstance(store, SqliteStore) else SqliteStore(store)
+        """Keeps the calls, in the same file."""
+
+    async def runs(self) -> list[StoredRun]:
+        """Returns the runs on record, in the order in which they began."""
+        return await self.store.hand_over(self._runs)()
+
+    async def forget(self, run_id: str) -> bool:
+        """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls."""
+        lease = await self._leased(run_id, 0.0)
+        return await self.store.hand_over(partial(_forget, run_id), ends=lease.key)()
+
+    async def begin(self, run_id: str, first: str, name: str | None) -> tuple[JournalLease, list[JournaledResponse]]:
+        """Takes the lease of a run, and returns it with the responses on record. `agent_loop` calls this.
+
+        Args:
+            run_id: the run's.
+            first: a digest of what it begins with.
+            name: the agent's.
+
+        Raises:
+            RunStillRunning: somebody holds it, and the time to wait is over.
+            JournalError: the run has begun with something else.
+        """
+        lease = await self._leased(run_id, self._wait)
+        try:
+            responses = await self.store.hand_over(partial(self._begin, run_id, first, name))()
+        except BaseException:
+            self.store.hand_over(lambda connection: None, ends=lease.key)
+            raise
+        return lease, responses
+
+    async def _leased(self, run_id: str, patience: float) -> JournalLease:
+        lease = JournalLease(self.store, run_id)
+        until, pause_s = anyio.current_time() + patience, _FIRST_PAUSE_S
+        while not isinstance(claim := await self.store.take(lease.key, lease.epoch), Claimed):
+            left = until - anyio.current_time()
+            if left <= 0:
+                where = f"process {claim.pid} on {claim.host}" if isinstance(claim, StillRunning) else "elsewhere"
+                raise RunStillRunning(run_id, where)
+            await anyio.sleep(min(left, pause_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return lease
+
+    # -- in the store's thread --
+
+    def _begin(
+        self, run_id: str, first: str, name: str | None, connection: sqlite3.Connection
+    ) -> list[JournaledResponse]:
+        _make_tables(connection)
+        row = connection.execute("SELECT number, first FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if row is None:
+            self._make_room(connection)
+            insert = "INSERT INTO runs (run_id, first, name, began_at) VALUES (?, ?, ?, ?)"
+            connection.execute(insert, (run_id, first, name, time.time()))
+            return []
+        number, known = row
+        if known != first:
+            raise JournalError(
+                f"the run {run_id!r} began with other messages, or over another wire; give another run another run_id"
+            )
+        connection.execute("UPDATE runs SET ended_at = NULL, outcome = NULL WHERE number = ?", (number,))
+        query = "SELECT step, facts, body, ends FROM responses WHERE run = ? ORDER BY step"
+        return [JournaledResponse(*row) for row in connection.execute(query, (number,))]
+
+    def _make_room(self, connection: sqlite3.Connection) -> None:
+        (count,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+        if count >= self._max_runs:
+            oldest = "SELECT run_id FROM runs WHERE ended_at IS NOT NULL ORDER BY number LIMIT 1"
+            row = connection.execute(oldest).fetchone()
+            if row is None:
+                raise JournalError(f"the journal holds max_runs={self._max_runs} runs, none of which has ended")
+            _forget(row[0], connection)
+
+    def _runs(self, connection: sqlite3.Connection) -> list[StoredRun]:
+        _make_tables(connection)
+        count = "(SELECT count(*) FROM responses WHERE run = number)"
+        query = f"SELECT run_id, name, {count}, began_at, ended_at, outcome FROM runs ORDER BY number"
+        rows = connection.execute(query).fetchall()
+        return [StoredRun(*(*row, self.store.is_held(_key(row[0]), connection))) for row in rows]
+
+
+@dataclass(slots=True)
+class JournalLease:
+    """The right to go on with a run, while this process holds it."""
+
+    store: SqliteStore
+    run_id: str
+    epoch: str = field(default_factory=lambda: os.urandom(8).hex())
+    """The lease's own name: whoever takes the run over has another one."""
+
+    @property
+    def key(self) -> str:
+        """The lease's key in the store."""
+        return _key(self.run_id)
+
+    def keep(self, response: JournaledResponse, ends: Sequence[tuple[int, bytes]]) -> Waiter:
+        """Stores a response, and the ends of the calls of earlier ones."""
+        return self.store.hand_over(partial(self._keep, response, tuple(ends)))
+
+    def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]]) -> Waiter:
+        """Stores the end of the run, and gives the lease back."""
+        return self.store.hand_over(partial(self._end, outcome, tuple(ends)), ends=self.key)
+
+    # -- in the store's thread --
+
+    def _number(self, connection: sqlite3.Connection) -> int:
+        held = connection.execute("SELECT 1 FROM calls WHERE key = ? AND claim_id = ?", (self.key, self.epoch))
+        if held.fetchone() is None:
+            raise RunTakenOver(self.run_id)
+        (number,) = connection.execute("SELECT number FROM runs WHERE run_id = ?", (self.run_id,)).fetchone()
+        return int(number)
+
+    def _keep(
+        self, response: JournaledResponse, ends: tuple[tuple[int, bytes], ...], connection: sqlite3.Connection
+    ) -> None:
+        number = self._number(connection)
+        _note_ends(number, ends, connection)
+        values = (number, response.step, response.facts, response.body)
+        connection.execute("INSERT INTO responses (run, step, facts, body) VALUES (?, ?, ?, ?)", values)
+
+    def _end(self, outcome: str | None, ends: tuple[tuple[int, bytes], ...], connection: sqlite3.Connection) -> None:
+        number = self._number(connection)
+        _note_ends(number, ends, connection)
+        change = "UPDATE runs SET ended_at = ?, outcome = ? WHERE number = ?"
+        connection.execute(change, (time.time(), outcome, number))
+
+
+def journal_of(given: Any) -> Journal:
+    """Returns the journal of `agent_loop`'s ``journal=``.
+
+    Raises:
+        TypeError: it is neither a path, a store in a file, nor a `Journal`.
+    """
+    if isinstance(given, Journal):
+        return given
+    if isinstance(given, (str, os.PathLike, SqliteStore)):
+        return Journal(given)
+    raise TypeError(f"journal is the path of a file, a SqliteStore or a Journal, not {type(given).__name__}")
+
+
+def _key(run_id: str) -> str:
+    return f"run:{run_id}:lease"
+
+
+def _note_ends(number: int, ends: Sequence[tuple[int, bytes]], connection: sqlite3.Connection) -> None:
+    change = "UPDATE responses SET ends = ? WHERE run = ? AND step = ?"
+    connection.executemany(change, [(written, number, step) for step, written in ends])
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        connection.execute(table)
+
+
+def _forget(run_id: str, connection: sqlite3.Connection) -> bool:
+    _make_tables(connection)
+    row = connection.execute("SELECT number FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        return False
+    connection.execute("DELETE FROM responses WHERE run = ?", row)
+    connection.execute("DELETE FROM runs WHERE number = ?", row)
+    return True

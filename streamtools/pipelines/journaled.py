@@ -1,0 +1,344 @@
+"""Puts a run on record in its journal, and goes on from what is there.
+
+    StreamEnd           the response is stored; calls that claim wait for that
+    the step is over    its observations are kept, and stored with the next response, or at the end
+    the run is left     what is left is stored, and the lease is given back
+
+Theory of operation. `JournaledRun` is an observer of the run, which sees each body as it is read, and the store of its
+calls, which lets no call be claimed whose response is not stored. So a call that must not run twice has begun only if
+the response that it stands in is on record: a run that goes on decodes that response again, with the same ids, and the
+store knows which of its calls have begun. A step that is on record with its observations runs nothing: its events are
+replayed for the consumer alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import anyio
+import orjson
+from pydantic_core import PydanticSerializationError, to_json
+
+from ..codec import read_event, read_value, written_event, written_value
+from ..dispatch.endings import recount
+from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter, journal_of
+from ..dispatch.store import Claim, IdempotencyStore
+from ..errors import JournalError, StreamError, ToolNotStarted
+from ..events import Event, Observation, StepEnd, StepStart, StreamEnd
+from ..observers import StreamFacts
+from ..parts import FINISHES
+from ..text import type_name
+from ..tools import AnyTools
+from ..turn import Turn
+from ..wires import Wire, find
+from .block import Pipeline
+from .entry import PipelineKeywords, pipeline
+from .trajectory import Trajectory
+
+__all__ = ["JournaledRun", "journal_of"]
+
+_PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
+_DECODING = ("stages", "transforms", "output", "limits")
+"""The options of a step whose calls do not run."""
+
+
+class JournaledRun:
+    """The journal of one run, and the store of its calls: an observer that sees all and shows nothing.
+
+    Args:
+        journal: the file.
+        run: the run, whose id was given.
+        wire: the wire of its messages.
+        messages: those that it begins with.
+        store: keeps its calls; by default the journal's own.
+        starts_by_hand: calls run by ``run_call``.
+
+    Raises:
+        TypeError: the run has no id of the caller's, a message is no JSON, or DBOS keeps this run already.
+    """
+
+    sees_originals = True
+    event_types: Collection[type[Event]] | None = frozenset({StepStart, StreamEnd, StepEnd})
+
+    def __init__(
+        self,
+        journal: Journal,
+        run: Trajectory,
+        *,
+        wire: Wire | str,
+        messages: Sequence[Any],
+        store: IdempotencyStore | None,
+        starts_by_hand: bool,
+    ) -> None:
+        if not run.is_named:
+            raise TypeError('journal= needs a run_id by which the same line finds its run again, say run_id="order-7"')
+        if "dbos" in sys.modules and sys.modules["dbos"].DBOS.workflow_id is not None:
+            raise TypeError("journal=: this is a workflow of DBOS, which keeps the run already; leave the journal out")
+        self._journal = journal
+        self._run = run
+        self._wire = wire
+        self._first = _digest(wire, messages)
+        self._store = journal.store if store is None else store
+        self._by_hand = starts_by_hand
+        self._lease: JournalLease | None = None
+        self._on_record: dict[int, JournaledResponse] = {}
+        self._ends: list[tuple[int, bytes]] = []  # of steps that are over, to be stored
+        self._step = -1
+        self._items: list[bytes | dict[str, Any]] = []
+        self._salt = 0
+        self._has_ended = anyio.Event()  # the response of the step
+        self._is_stored: Waiter | None = None
+        self._known: tuple[Observation, ...] | None = None  # of the step that is replayed
+        self._spent = (0, 0)
+
+    # -- for the run --
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while the current step is on record with its ends."""
+        return self._known is not None
+
+    async def begin(self) -> None:
+        """Takes the lease of the run, and reads what is on record.
+
+        Raises:
+            RunStillRunning: somebody else runs it.
+            JournalError: another run has this id.
+        """
+        self._lease, found = await self._journal.begin(self._run.run_id, self._first, self._run.name)
+        self._on_record = {response.step: response for response in found}
+        self._run.observers += (self,)
+
+    def has_next(self) -> bool:
+        """Returns whether the response of the next step is on record, so that nobody is asked."""
+        return self._run.steps in self._on_record
+
+    def next_block(
+        self, tools: AnyTools | Any, request: Mapping[str, Any], options: PipelineKeywords
+    ) -> Pipeline | None:
+        """Returns the next step, if its response is on record.
+
+        Args:
+            tools: as for `pipeline`.
+            request: the messages that the step was asked with.
+            options: those of the run's steps.
+
+        Raises:
+            JournalError: the record cannot be read.
+        """
+        self._known = None
+        response = self._on_record.pop(self._run.steps, None)
+        if response is None:
+            return None
+        try:
+            facts = orjson.loads(response.facts)
+            items = list(_read_items(facts["kind"], response.body))
+            if response.ends is not None:
+                ends = orjson.loads(response.ends)
+                self._known = tuple(_read_observation(one) for one in ends["observations"])
+                self._spent = (int(ends["calls"]), int(ends["tokens"]))
+            self._run.salts = int(facts["salt"]) - 1
+        except (ValueError, KeyError, TypeError) as error:
+            text = f"step {response.step} of the run {self._run.run_id!r} cannot be read from its journal"
+            raise JournalError(text) from error
+        given: dict[str, Any] = dict(options)
+        if self._known is not None:
+            given = {name: value for name, value in given.items() if name in _DECODING}
+            given |= {"start": "off", "transforms": (*given.get("transforms", ()), _then(self._known))}
+        else:
+            given["request"] = request
+        block = pipeline(_each(items), tools=tools, wire=self._wire, trajectory=self._run, **given)
+        self._step, self._is_stored = self._run.steps, _at_once
+        return block.with_response_on_record(facts["traceparent"], replayed=self._known is not None)
+
+    async def end_step(self, turn: Turn) -> None:
+        """Keeps the ends of a step that is over.
+
+        Raises:
+            JournalError: its response could not be stored.
+        """
+        if self._known is not None:
+            self._recount(turn, self._known)
+        elif self._is_stored is not None:
+            await self._stored(self._is_stored, f"the response of step {self._step}")
+            if not any(seen.outcome == "unknown" for seen in turn.observations):
+                spent = self._run.spent
+                seen = [_written_observation(one) for one in turn.observations]
+                ends = {"observations": seen, "calls": spent.calls, "tokens": spent.tokens}
+                self._ends.append((self._step, _json(ends)))
+
+    async def leave(self, outcome: str | None) -> None:
+        """Stores the end of this visit to the run, and gives the lease back. Done, too, if the wait is cancelled.
+
+        Raises:
+            JournalError: the run was taken over, or its file failed.
+        """
+        if self._lease is not None:
+            waiter = self._lease.end(outcome, self._ends)
+            self._lease = None
+            await self._stored(waiter, "its end")
+
+    async def _stored(self, waiter: Waiter, what: str) -> None:
+        try:
+            await waiter()
+        except JournalError:
+            raise
+        except Exception as error:
+            text = f"{what} could not be stored ({type_name(error)})"
+            raise JournalError(f"the run {self._run.run_id!r} ends here: {text}") from error
+
+    def _recount(self, turn: Turn, ends: Sequence[Observation]) -> None:
+        run = self._run
+        recount(turn.calls, ends, run.counts)
+        run.spent.calls, run.spent.tokens = self._spent
+        if run.results is not None:
+            for seen in ends:
+                run.results.add(self._step, seen.model_content)
+
+    # -- as an observer --
+
+    def begin_stream(self, stream: StreamFacts, /) -> None:
+        """Notes by which made-up ids the response is decoded."""
+        self._salt = self._run.salts
+
+    def on_item(self, item: Any, /) -> None:
+        """Keeps a piece of the body."""
+        self._items.append(item if isinstance(item, bytes) else {"is": written_value(item)})
+
+    def end_stream(self, error: StreamError | None, /) -> None:
+        """Does nothing: `StreamEnd` follows."""
+
+    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
+        """Returns None: nothing is to be held."""
+        return None
+
+    def on_event(self, event: Event) -> None:
+        """Stores the response when it has come to its end."""
+        if isinstance(event, StepStart):
+            self._has_ended, self._items = anyio.Event(), []
+            if event.step != self._step:
+                self._step, self._is_stored = event.step, None
+        elif isinstance(event, StreamEnd):
+            if self._is_stored is None and _is_whole(event):
+                self._is_stored = self._keep()
+            self._items = []
+            self._has_ended.set()
+        else:
+            self._has_ended.set()
+
+    def _keep(self) -> Waiter:
+        if self._lease is None:
+            return _no_lease
+        kind, body = _written_items(self._items)
+        facts = {"kind": kind, "salt": self._salt, "traceparent": self._run.traceparent()}
+        ends, self._ends = self._ends, []
+        return self._lease.keep(JournaledResponse(self._step, _json(facts), body), ends)
+
+    # -- as the store of the run's calls --
+
+    async def claim(self, key: str, fingerprint: str, /) -> Claim:
+        """Claims a call whose response is stored; waits for that."""
+        if not self._has_ended.is_set():
+            if self._by_hand:
+                raise ToolNotStarted("not run: the response is stored first, so run the call after StreamEnd")
+            await self._has_ended.wait()
+        if self._is_stored is None:
+            raise ToolNotStarted("not run: the response broke off, so that it is not in the journal")
+        try:
+            await self._is_stored()
+        except Exception as error:
+            raise ToolNotStarted(f"not run: the response could not be stored ({type_name(error)})") from error
+        return await self._store.claim(key, fingerprint)
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        """See `IdempotencyStore`."""
+        await self._store.complete(key, result)
+
+    async def release(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        await self._store.release(key)
+
+    async def abandon(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        await self._store.abandon(key)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("lease", "renew", "changed", "decide"):  # what the store may have besides
+            return getattr(self._store, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+def _digest(wire: Wire | str, messages: Sequence[Any]) -> str:
+    try:
+        written = to_json([find(wire).name, list(messages)])
+    except PydanticSerializationError as error:
+        raise TypeError("journal= knows a run again by its messages, one of which is no JSON") from error
+    return hashlib.sha256(written).hexdigest()
+
+
+def _json(value: Any) -> bytes:
+    return to_json(value)
+
+
+def _is_whole(end: StreamEnd) -> bool:
+    return end.complete and end.error is None and (end.finish is None or FINISHES[end.finish].is_over)
+
+
+def _written_items(items: Sequence[bytes | dict[str, Any]]) -> tuple[str, bytes]:
+    """Returns a body and the kind of it: bytes as they are, since any cut of them reads the same; else each item."""
+    if all(isinstance(item, bytes) for item in items):
+        return "bytes", b"".join(item for item in items if isinstance(item, bytes))
+    return "items", _json([{"bytes": base64.b64encode(one)} if isinstance(one, bytes) else one for one in items])
+
+
+def _read_items(kind: str, body: bytes) -> Iterator[Any]:
+    if kind == "bytes":
+        yield body
+        return
+    for one in orjson.loads(body):
+        yield base64.b64decode(one["bytes"]) if "bytes" in one else read_value(one["is"])
+
+
+def _written_observation(seen: Observation) -> dict[str, Any]:
+    return {name: value for name, value in written_event(seen).items() if name not in _PLACE}
+
+
+def _read_observation(written: Mapping[str, Any]) -> Observation:
+    event = read_event(written)
+    if not isinstance(event, Observation):
+        raise ValueError("an observation was expected")
+    return event
+
+
+async def _each(items: Iterable[Any]) -> AsyncIterator[Any]:
+    for item in items:
+        yield item
+
+
+def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], AsyncIterator[Event]]:
+    """Returns a transform that adds the observations on record behind the response."""
+
+    async def add(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        async for event in events:
+            yield event
+            if isinstance(event, StreamEnd):
+                for seen in ends:
+                    yield seen
+
+    return add
+
+
+async def _at_once() -> None:
+    return
+
+
+async def _no_lease() -> None:
+    raise JournalError("the run was left")

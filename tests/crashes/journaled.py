@@ -1,0 +1,272 @@
+"""Runs with a journal are killed at points drawn by a seed, and started again by the same line until they have ended.
+
+    python tests/crashes/journaled.py --kills 500
+    python tests/crashes/journaled.py --seed 4711 --kills 1 --keep /tmp/seed-4711
+
+A point is a piece of the response, the code of a tool before and after its effect, or a transaction of the journal's
+file before and after it was made. The model says something else each time it is asked, under other ids. Whoever finds a
+call whose end is not known looks into the log, as a person would ask the bank, and settles it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+
+import anyio
+from every_wire import framed, said
+
+from streamtools import agent_loop, tool
+from streamtools.dispatch import SqliteStore
+from streamtools.dispatch.journal import Journal
+from streamtools.dispatch.results import encode_result
+from streamtools.dispatch.store_sqlite import StoreJob
+from streamtools.history import lint
+
+__all__ = ["WIRES", "main", "problems", "run"]
+
+WIRES = ("openai.chat_completions", "anthropic.messages", "openai.responses", "gemini.generate_content")
+MOST_QUIET = 8
+T = TypeVar("T")
+
+STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
+    (("pay", "p0"), ("look", "l0")),
+    (("pay", "p1"), ("pay_in_thread", "p2"), ("refund", "p3")),
+    (("pay_in_thread", "p4"),),
+    (),
+)
+EFFECTS = sorted(ref for step in STEPS for name, ref in step if name != "look")
+
+
+@dataclass
+class Visit:
+    """One process' turn at a run."""
+
+    folder: Path
+    wire: str
+    dies_at: int | None
+    """The number of the point at which the process kills itself."""
+
+    def __post_init__(self) -> None:
+        self._points = 0
+        self._lock = threading.Lock()
+
+    def note(self, what: str) -> None:
+        """Puts a line into the log, in one write."""
+        with open(self.folder / "log", "ab", buffering=0) as file:
+            file.write(f"{what}\n".encode())
+
+    def point(self) -> None:
+        """Ends the process if this is the point to die at."""
+        with self._lock:
+            self._points += 1
+            if self._points == self.dies_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def has_effect(self, ref: str) -> None:
+        """Does what a tool does."""
+        self.point()
+        self.note(f"effect {ref}")
+        self.point()
+
+    async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+        """Answers as the model does, in other words each time."""
+        step = sum(one.get("role") in ("assistant", "model") for one in messages)
+        self.note(f"asked {step}")
+        words = os.urandom(4).hex()
+        calls = [(f"call_{words}_{at}", name, json.dumps({"ref": ref})) for at, (name, ref) in enumerate(STEPS[step])]
+        payloads = said(self.wire, text=[f"Step {step}.", words], calls=calls, pieces=3)
+        for chunk in framed(self.wire, payloads):
+            self.point()
+            yield chunk.replace(b'"msg_', f'"msg_{words}_'.encode()).replace(b'"fc_', f'"fc_{words}_'.encode())
+
+    async def go(self) -> dict[str, Any]:
+        """Runs the one line; returns how far it came."""
+
+        @tool(effect="once")
+        async def pay(ref: str) -> str:
+            """Pays."""
+            self.has_effect(ref)
+            return f"paid {ref}"
+
+        @tool(effect="once")
+        def pay_in_thread(ref: str) -> str:
+            """Pays from a thread."""
+            self.has_effect(ref)
+            return f"paid {ref}"
+
+        @tool(effect="idempotent", needs_approval=True)
+        async def refund(ref: str) -> str:
+            """Pays back, if somebody agrees."""
+            self.has_effect(ref)
+            return f"paid {ref}"
+
+        @tool(effect="pure")
+        async def look(ref: str) -> str:
+            """Looks something up."""
+            return f"looked at {ref}"
+
+        journal = Journal(_Points(self))
+        messages = _first(self.wire)
+        async with agent_loop(
+            self.ask,
+            messages,
+            tools=[pay, pay_in_thread, refund, look],
+            wire=self.wire,
+            approve=lambda asked: True,
+            journal=journal,
+            run_id="order-7",
+        ) as run:
+            async for _ in run:
+                pass
+        calls = {call.call_id: call.arguments or {} for turn in run.turns for call in turn.calls}
+        unsettled = [[seen.idempotency_key, calls[seen.call_id]["ref"]] for seen in run.unsettled]
+        flaws = [str(flaw) for flaw in lint(run.messages, self.wire)]
+        return {"outcome": run.outcome, "unsettled": unsettled, "messages": run.messages, "flaws": flaws}
+
+
+class _Points(SqliteStore):
+    """A store with points before and after each transaction."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        super().__init__(visit.folder / "runs.db")
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T], job: StoreJob) -> T:
+        self._visit.point()
+        value = super()._transact(work, job)
+        self._visit.point()
+        return value
+
+
+def _first(wire: str) -> list[Any]:
+    if wire.startswith("gemini"):
+        return [{"role": "user", "parts": [{"text": "Pay them all."}]}]
+    return [{"role": "user", "content": "Pay them all."}]
+
+
+# -- running it --------------------------------------------------------------------------------------------------------
+
+
+def _visited(visit: Visit) -> dict[str, Any] | None:
+    """Runs a visit in a process of its own; returns None if that was killed."""
+    path = visit.folder / "read"
+    path.unlink(missing_ok=True)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            logging.disable(logging.CRITICAL)
+            try:
+                read = anyio.run(visit.go)
+            except BaseException:
+                read = {"raised": traceback.format_exc(limit=-12)}
+            path.write_text(json.dumps(read))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return None if os.WIFSIGNALED(status) else dict(json.loads(path.read_text()))
+
+
+def _settle(folder: Path, unsettled: list[list[str]]) -> None:
+    done = (folder / "log").read_text().splitlines()
+
+    async def settle() -> None:
+        with SqliteStore(folder / "runs.db") as store:
+            for key, ref in unsettled:
+                await store.settle(key, encode_result(f"paid {ref}") if f"effect {ref}" in done else None)
+
+    anyio.run(settle)
+
+
+def run(folder: Path, wire: str, seed: int) -> tuple[list[dict[str, Any]], int, int]:
+    """Runs one schedule; returns what its quiet visits read, how often it was killed, and how often settled."""
+    dice = random.Random(f"journaled {seed}")
+    killed = settled = 0
+    for _ in range(dice.choice((1, 1, 2, 3))):
+        read = _visited(Visit(folder, wire, dice.randint(1, 110)))
+        killed += read is None
+        if read is not None and read.get("unsettled"):
+            settled += len(read["unsettled"])
+            _settle(folder, read["unsettled"])
+    reads: list[dict[str, Any]] = []
+    for _ in range(MOST_QUIET):
+        read = _visited(Visit(folder, wire, None))
+        assert read is not None, "nobody kills it"
+        reads.append(read)
+        if read.get("unsettled"):
+            settled += len(read["unsettled"])
+            _settle(folder, read["unsettled"])
+        elif [one.get("outcome") for one in reads[-2:]] == ["answered", "answered"]:
+            break
+    return reads, killed, settled
+
+
+def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
+    """Returns what happened in a schedule and may not."""
+    lines = (folder / "log").read_text().splitlines()
+    effects = Counter(line.split()[1] for line in lines if line.startswith("effect"))
+    found = [f"{ref} has {effects[ref]} effects" for ref in EFFECTS if effects[ref] != 1]
+    for step, calls in enumerate(STEPS):
+        first = min((lines.index(f"effect {ref}") for _, ref in calls if f"effect {ref}" in lines), default=len(lines))
+        if f"asked {step}" in lines[first:]:
+            found.append(f"step {step} is asked for again after it has had an effect")
+    found += [f"raised: {read['raised']}" for read in reads if "raised" in read]
+    if reads[-1].get("outcome") != "answered":
+        found.append(f"it ends {reads[-1].get('outcome')}")
+    elif reads[-1]["messages"] != reads[-2]["messages"]:
+        found.append("a finished run has another history when it is read again")
+    found += [f"the history has a flaw: {flaw}" for flaw in reads[-1].get("flaws", ())]
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs schedules until so many kills were made; prints those that went wrong, and returns 1 if there are any."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50, metavar="N", help="how many (default: 50)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first schedule's seed (default: 0)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the files of the last schedule there")
+    options = parser.parse_args(arguments)
+    began, counts, seed = time.monotonic(), Counter[str](), options.seed
+    while counts["kills"] < options.kills:
+        folder = Path(tempfile.mkdtemp(prefix="journaled-"))
+        wire = WIRES[seed % len(WIRES)]
+        try:
+            reads, killed, settled = run(folder, wire, seed)
+            counts.update(schedules=1, kills=killed, settled=settled)
+            if found := problems(reads, folder):
+                counts["wrong"] += 1
+                print(f"seed {seed} ({wire}): {'; '.join(found)}", flush=True)
+        finally:
+            if options.keep is not None:
+                shutil.rmtree(options.keep, ignore_errors=True)
+                shutil.copytree(folder, options.keep)
+            shutil.rmtree(folder, ignore_errors=True)
+        seed += 1
+    print(
+        f"journaled: {counts['kills']} kills in {counts['schedules']} runs over {len(WIRES)} wires, "
+        f"{counts['wrong']} went wrong, {counts['settled']} calls settled; {time.monotonic() - began:.1f} s"
+    )
+    return 1 if counts["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Runs with a journal that are killed anywhere have every effect once, and end by the line that began them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from profiles import FULL
+
+PROGRAM = Path(__file__).resolve().parents[1] / "crashes" / "journaled.py"
+KILLS = 50 if FULL else 4
+DEADLINE_S = 300
+
+
+@pytest.mark.deadline(DEADLINE_S + 10)
+def test_a_killed_run_goes_on_with_every_effect_once() -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), "--kills", str(KILLS)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "0 went wrong" in done.stdout

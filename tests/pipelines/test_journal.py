@@ -1,0 +1,395 @@
+"""A run with a journal goes on where it was, by the same line, whatever ended it before."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from streams import anthropic, chat
+
+from streamtools import Decision, Limits, Observation, Trajectory, tool
+from streamtools.dispatch import SqliteStore
+from streamtools.dispatch.journal import Journal
+from streamtools.dispatch.results import encode_result
+from streamtools.errors import JournalError, RunStillRunning, RunTakenOver, ToolNotStarted
+from streamtools.events import ApprovalRequested, Event, StepStart, StreamEnd, ToolCallValidated, ToolStarted
+from streamtools.history import lint
+from streamtools.modes import ValidatedAdapter
+from streamtools.pipelines.agent_loop import AgentLoop, agent_loop
+
+BACKENDS = ("asyncio", "trio")
+CHAT = "openai.chat_completions"
+ASKED = [{"role": "user", "content": "Pay them."}]
+
+
+def pay_of(ref: str, call_id: str = "c") -> list[tuple[str, str, str]]:
+    return [(call_id, "pay", json.dumps({"to": ref}))]
+
+
+class Bank:
+    """Two tools, what they did, and a model that says one thing after the other."""
+
+    def __init__(self, *bodies: Any) -> None:
+        self.bodies = list(bodies)
+        self.asked: list[list[Any]] = []
+        self.paid: list[str] = []
+        self.looked: list[str] = []
+        self.hangs = False
+
+        @tool(effect="once")
+        async def pay(to: str) -> str:
+            """Pay."""
+            self.paid.append(to)
+            await anyio.lowlevel.checkpoint()
+            if self.hangs:
+                await anyio.sleep_forever()
+            return f"paid {to}"
+
+        @tool(effect="pure")
+        async def look(at: str) -> str:
+            """Look."""
+            self.looked.append(at)
+            return f"seen {at}"
+
+        self.tools = [pay, look]
+
+    async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[Any]:
+        self.asked.append(messages)
+        for item in self.bodies[len(self.asked) - 1]:
+            await anyio.lowlevel.checkpoint()
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, anyio.Event):
+                await item.wait()
+                continue
+            yield item
+
+    def run(self, path: Any, **options: Any) -> AgentLoop:
+        given = {"tools": self.tools, "wire": CHAT, "journal": path, "run_id": "order-7", **options}
+        return agent_loop(self.ask, given.pop("messages", ASKED), **given)
+
+
+async def read(run: AgentLoop) -> list[Event]:
+    async with run:
+        return [event async for event in run]
+
+
+async def leave_in_a_call(bank: Bank, run: AgentLoop) -> None:
+    """Ends the run in the middle of a tool, as far as the journal sees."""
+    bank.hangs = True
+    async with run:
+        async for event in run:
+            if isinstance(event, ToolStarted) and event.tool_name == "pay":
+                break
+    bank.hangs = False
+
+
+def on_both(case: Callable[[Path], Awaitable[None]], folder: Path) -> None:
+    for backend in BACKENDS:
+        (folder / backend).mkdir()
+        anyio.run(case, folder / backend, backend=backend)
+
+
+def outcomes(run: AgentLoop) -> list[list[str]]:
+    return [[seen.outcome for seen in turn.observations] for turn in run.turns]
+
+
+TWO_STEPS = (
+    chat(text=["First."], calls=[*pay_of("x", "a"), ("l", "look", '{"at": "z"}')]),
+    chat(text=["Then."], calls=pay_of("y", "b")),
+)
+ANSWER = chat(text=["All paid."], finish="stop")
+
+
+def test_a_run_that_lost_its_connection_goes_on_by_the_same_line(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank = Bank(*TWO_STEPS, [*ANSWER[:2], ConnectionResetError()], ANSWER)
+        run = bank.run(folder / "runs.db")
+        with pytest.raises(ConnectionResetError):
+            await read(run)
+        assert (run.outcome, bank.paid, bank.looked) == ("error", ["x", "y"], ["z"])
+
+        run = bank.run(folder / "runs.db")
+        events = await read(run)
+        assert (run.outcome, bank.paid, bank.looked) == ("answered", ["x", "y"], ["z"])
+        assert [event.replayed for event in events if isinstance(event, StepStart)] == [True, True, False]
+        assert not any(isinstance(event, ToolStarted) for event in events)
+        assert [event.seq for event in events] == list(range(len(events)))
+        assert outcomes(run) == [["ok", "ok"], ["ok"], []]
+        assert run.turn.text == "All paid."
+        assert lint(run.messages, CHAT) == []
+        assert bank.asked[3] == bank.asked[2] == run.messages[:-1], "the model read the same history again"
+
+        again = bank.run(folder / "runs.db", skip_replayed=True)
+        assert await read(again) == []
+        assert (again.outcome, again.messages, len(bank.asked)) == ("answered", run.messages, 4)
+        (known,) = await Journal(SqliteStore(folder / "runs.db")).runs()
+        assert (known.run_id, known.steps, known.outcome, known.is_running) == ("order-7", 3, "answered", False)
+        modes = {stat.S_IMODE(os.stat(folder / one).st_mode) for one in os.listdir(folder)}
+        assert modes == {0o600}
+
+    on_both(case, tmp_path)
+
+
+def test_a_call_whose_end_is_not_known_suspends_the_run_until_somebody_settles_it(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        for at, (result, paid) in enumerate(((None, ["x", "x"]), (encode_result("paid x"), ["x"]))):
+            path = folder / f"{at}.db"
+            bank = Bank(*TWO_STEPS, ANSWER)
+            await leave_in_a_call(bank, bank.run(path))
+
+            for _ in range(2):
+                run = bank.run(path)
+                await read(run)
+                assert (run.outcome, bank.paid, len(bank.asked)) == ("suspended", ["x"], 1)
+                (unsettled,) = run.unsettled
+                assert unsettled.outcome == "unknown"
+            with SqliteStore(path) as store:
+                await store.settle(str(unsettled.idempotency_key), result)
+            run = bank.run(path)
+            await read(run)
+            assert (run.outcome, bank.paid, len(bank.asked)) == ("answered", [*paid, "y"], 3)
+            assert not run.unsettled
+
+    on_both(case, tmp_path)
+
+
+def test_an_approval_is_decided_on_record_and_the_same_line_goes_on(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank, refunds = Bank(*(chat(calls=[("r", "refund", '{"to": "x"}'), *pay_of("y")]), ANSWER)), list[str]()
+
+        @tool(needs_approval=True)
+        async def refund(to: str) -> str:
+            """Pay back."""
+            refunds.append(to)
+            return "paid back"
+
+        bank.tools.append(refund)
+        journal = Journal(folder / "runs.db")
+        for _ in range(2):  # nobody decides, twice
+            run = bank.run(journal)
+            events = await read(run)
+            assert sum(isinstance(event, ApprovalRequested) for event in events) == 1
+            assert (run.outcome, refunds, bank.paid) == ("suspended", [], ["y"])
+        assert run.suspended is not None
+        (call,) = run.suspended.calls
+        await run.suspended.decide(
+            [Decision(call_id=call.call_id, fingerprint=call.fingerprint, verdict=True)], journal.store
+        )
+        run = bank.run(journal)
+        await read(run)
+        assert (run.outcome, refunds, bank.paid, len(bank.asked)) == ("answered", ["x"], ["y"], 2)
+
+    on_both(case, tmp_path)
+
+
+def test_a_run_is_one_persons_and_one_process_at_a_time(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank = Bank(*TWO_STEPS, ANSWER)
+        journal = Journal(folder / "runs.db", wait=0)
+        waits = bank.run(Journal(folder / "runs.db"))
+        async with anyio.create_task_group() as tasks, bank.run(journal) as run:
+            await anext(run)
+            with pytest.raises(RunStillRunning, match=r"'order-7' is running already \(process \d+"):
+                await read(bank.run(journal))
+            with pytest.raises(RunStillRunning):
+                await journal.forget("order-7")
+            (known,) = await journal.runs()
+            assert (known.is_running, known.ended_at) == (True, None)
+            tasks.start_soon(read, waits)  # until this one has ended
+            await run.finish()
+        assert (waits.outcome, waits.messages) == ("answered", run.messages)
+        assert len(bank.asked) == 3
+        for other in ({"messages": [{"role": "user", "content": "Else."}]}, {"wire": "anthropic.messages"}):
+            with pytest.raises(JournalError, match="began with other messages"):
+                await read(bank.run(journal, **other))
+        await read(bank.run(journal))  # the lease was given back
+        assert await journal.forget("order-7")
+        assert not await journal.forget("order-7")
+        assert await journal.runs() == []
+
+    on_both(case, tmp_path)
+
+
+def test_a_run_that_was_taken_over_changes_nothing_any_more(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank = Bank(*TWO_STEPS, ANSWER)
+        path = folder / "runs.db"
+        with pytest.raises(RunTakenOver):
+            async with bank.run(path) as run:
+                async for event in run:
+                    if isinstance(event, Observation) and event.step == 0 and len(bank.paid) == 1:
+                        with sqlite3.connect(path) as other:  # it stood still, and somebody took the run over
+                            other.execute("UPDATE calls SET claim_id = 'other' WHERE fingerprint = 'lease'")
+        assert run.outcome == "error"
+        assert bank.paid == ["x"], "the second response is not on record here, so that its call may not begin"
+
+    on_both(case, tmp_path)
+
+
+def test_a_call_begins_when_its_response_is_stored_and_not_before(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        for start in ("early", "auto"):
+            bank = Bank([*TWO_STEPS[0][:-2], ConnectionResetError()], *TWO_STEPS, ANSWER)
+            path = folder / f"{start}.db"
+            run = bank.run(path, start=start)
+            with pytest.raises(ConnectionResetError):
+                await read(run)
+            assert bank.paid == []
+            run = bank.run(path, start=start)
+            await read(run)
+            assert (run.outcome, bank.paid) == ("answered", ["x", "y"])
+
+        class Full(SqliteStore):
+            full = False
+
+            def _transact(self, work: Any, job: Any) -> Any:
+                if self.full:
+                    raise sqlite3.OperationalError("database or disk is full")
+                return super()._transact(work, job)
+
+        bank = Bank(*TWO_STEPS, ANSWER)
+        store = Full(folder / "full.db")
+        run = bank.run(store)
+        with pytest.raises(JournalError, match="response of step 0 could not be stored"):
+            async with run:
+                async for event in run:
+                    store.full = isinstance(event, (StepStart, StreamEnd)) or store.full
+        assert (bank.paid, run.outcome) == ([], "error")
+        (seen, _) = run.turns[0].observations
+        assert isinstance(seen.error, ToolNotStarted)
+
+        goes_on = anyio.Event()
+        whole = anthropic(["Paying."], pay_of("x"))
+        bank = Bank([*whole[:-2], goes_on, *whole[-2:]])
+        async with bank.run(folder / "manual.db", start="manual", wire="anthropic.messages") as run:
+            async for event in run:
+                if isinstance(event, ToolCallValidated) and event.call.name == "pay":
+                    early = await run.run_call(event)
+                    assert (early.outcome, bank.paid) == ("failed", [])
+                    assert "after StreamEnd" in early.model_content
+                    break
+
+    on_both(case, tmp_path)
+
+
+def test_what_a_run_counts_is_counted_on(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        twice = [chat(calls=[(f"l{at}", "look", '{"at": "z"}')]) for at in range(4)]
+        bank = Bank(twice[0], [ConnectionResetError()], *twice[1:], ANSWER)
+        limits = Limits(max_repeated_calls=2, call_budget=3)
+        with pytest.raises(ConnectionResetError):
+            await read(bank.run(folder / "runs.db", limits=limits))
+        run = bank.run(folder / "runs.db", limits=limits, max_steps=4)
+        await read(run)
+        assert outcomes(run) == [["ok"], ["ok"], ["denied"], ["denied"]]
+        assert run.outcome == "max_steps", "replayed steps count"
+        assert run.trajectory.spent.calls == 2
+
+    on_both(case, tmp_path)
+
+
+def test_bodies_of_all_kinds_are_read_again(tmp_path: Path) -> None:
+    payloads = [json.loads(line[6:]) for line in TWO_STEPS[0] if line.startswith(b"data: {")]
+    in_text = '{"tool": "pay", "arguments": {"to": "x"}}'
+    kinds: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "bytes": (TWO_STEPS[0], ANSWER, {}),
+        "text": ([one.decode() for one in TWO_STEPS[0]], ANSWER, {}),
+        "payloads": (payloads, ANSWER, {}),
+        "anthropic": (
+            anthropic(["Paying."], pay_of("x")),
+            anthropic(["Paid."], stop="end_turn"),
+            {"wire": "anthropic.messages"},
+        ),
+        "mode": (
+            chat([in_text], finish="stop"),
+            chat(['{"answer": "Paid."}'], finish="stop"),
+            {"mode": ValidatedAdapter()},
+        ),
+    }
+
+    async def case(folder: Path) -> None:
+        for kind, (first, answer, options) in kinds.items():
+            bank = Bank(first, [ConnectionResetError()], answer)
+            path = folder / f"{kind}.db"
+            broken = bank.run(path, **options)
+            with pytest.raises(ConnectionResetError):
+                await read(broken)
+            run = bank.run(path, **options)
+            await read(run)
+            assert (kind, run.outcome, bank.paid) == (kind, "answered", ["x"])
+            turns, messages = run.turns, run.messages
+            again = bank.run(path, **options)
+            await read(again)
+            assert again.messages == messages
+            assert [turn.text for turn in again.turns] == [turn.text for turn in turns]
+
+    on_both(case, tmp_path)
+
+
+def test_observers_see_each_step_once(tmp_path: Path) -> None:
+    class Steps:
+        event_types = frozenset({StepStart})
+
+        def __init__(self) -> None:
+            self.seen: list[tuple[int, bool]] = []
+
+        def on_event(self, event: Any) -> None:
+            self.seen.append((event.step, event.asks_model))
+
+        def around_tool(self, call_id: str) -> None:
+            return None
+
+    async def case(folder: Path) -> None:
+        bank, steps = Bank(*TWO_STEPS, ANSWER), Steps()
+        for at in range(3):
+            known = Trajectory(observers=[steps], default_observers=False, run_id="order-7")
+            run = bank.run(folder / "runs.db", run_id=None, trajectory=known)
+            await (leave_in_a_call(bank, run) if at == 0 else read(run))
+            if at == 1:
+                with SqliteStore(folder / "runs.db") as store:
+                    (call,) = await store.calls()
+                    await store.settle(call.key, encode_result("paid x"))
+        assert steps.seen == [(0, True), (0, False), (0, False), (1, True), (2, True)]
+
+    on_both(case, tmp_path)
+
+
+def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
+    bank = Bank(ANSWER)
+    with pytest.raises(TypeError, match=r'journal= needs a run_id .* say run_id="order-7"'):
+        bank.run(tmp_path / "runs.db", run_id=None)
+    with pytest.raises(TypeError, match="journal is the path of a file, a SqliteStore or a Journal, not int"):
+        bank.run(7)
+    with pytest.raises(TypeError, match="by its messages, one of which is no JSON"):
+        bank.run(tmp_path / "runs.db", messages=[{"role": "user", "content": object()}])
+    with pytest.raises(TypeError, match="give name, conversation_id, run_id and privacy to the Trajectory"):
+        bank.run(tmp_path / "runs.db", trajectory=Trajectory())
+    with pytest.raises(ValueError, match="wait=-1: must be a number of seconds"):
+        Journal(tmp_path / "runs.db", wait=-1)
+
+
+def test_a_program_without_an_event_loop_has_the_same_line(tmp_path: Path) -> None:
+    bank = Bank(*TWO_STEPS, ANSWER)
+    for _ in range(2):
+        with bank.run(tmp_path / "runs.db").sync() as run:
+            assert [event.step for event in run][-1] == 2
+        assert (run.outcome, bank.paid, len(bank.asked)) == ("answered", ["x", "y"], 3)
+
+
+def test_the_oldest_ended_run_is_forgotten_for_a_new_one(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        journal = Journal(folder / "runs.db", max_runs=2)
+        for at in range(3):
+            await read(Bank(ANSWER).run(journal, run_id=f"order-{at}"))
+        assert [known.run_id for known in await journal.runs()] == ["order-1", "order-2"]
+
+    on_both(case, tmp_path)
