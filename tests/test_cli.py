@@ -91,7 +91,7 @@ def test_help_fits_a_page_and_shows_how(arguments: list[str], says: str, capsys:
 def test_help_lists_the_commands_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out.partition("  COMMAND\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == ["decode", "mcp", "replay", "schema", "store", "view"]
+    assert [line.split()[0] for line in listed] == ["decode", "mcp", "replay", "runs", "schema", "store", "view"]
 
 
 def test_it_may_be_called_with_any_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:

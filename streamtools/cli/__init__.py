@@ -1,4 +1,5 @@
-"""Runs the command line: ``streamtools decode``, ``mcp``, ``replay``, ``schema``, ``store``, ``view``; a module each.
+"""Runs the command line: ``streamtools decode``, ``mcp``, ``replay``, ``runs``, ``schema``, ``store``,
+``view``; a module each.
 
 A user's mistake is one line on standard error, never a traceback. Exit status: 0; 1 if it did not work; 2 if the
 command line makes no sense; 128 and the signal's number if Ctrl-C (130) or a reader that left (141) ended it.
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from .._version import __version__
 from ..errors import StreamToolsError
 from ..text import printable
-from . import decode, mcp, replay, schema, store, view
+from . import decode, mcp, replay, runs, schema, store, view
 from .common import FAILED, INTERRUPTED, MISUSED, NOBODY_READS, Parser, UsageError
 
 __all__ = ["main"]
@@ -68,6 +69,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="streamtools", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"streamtools {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (decode, mcp, replay, schema, store, view):
+    for command in (decode, mcp, replay, runs, schema, store, view):
         command.add(commands)
     return parser

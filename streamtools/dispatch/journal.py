@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+from pydantic_core import from_json
 
 from ..errors import JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
@@ -64,6 +65,8 @@ class StoredRun:
     """When it was left last; None while it runs, or if its process has died."""
     outcome: str | None
     """A `RunOutcome`; None with `ended_at` None."""
+    traceparent: str | None
+    """The span of the step with its latest response, as W3C Trace Context has it."""
     is_running: bool
     """True while somebody holds its lease."""
 
@@ -164,10 +167,16 @@ class Journal:
 
     def _runs(self, connection: sqlite3.Connection) -> list[StoredRun]:
         _make_tables(connection)
-        count = "(SELECT count(*) FROM responses WHERE run = number)"
-        query = f"SELECT run_id, name, {count}, began_at, ended_at, outcome FROM runs ORDER BY number"
+        of_run = "FROM responses WHERE run = number"
+        query = (
+            f"SELECT run_id, name, (SELECT count(*) {of_run}), began_at, ended_at, outcome,"
+            f" (SELECT facts {of_run} ORDER BY step DESC LIMIT 1) FROM runs ORDER BY number"
+        )
         rows = connection.execute(query).fetchall()
-        return [StoredRun(*(*row, self.store.is_held(_key(row[0]), connection))) for row in rows]
+        return [
+            StoredRun(*(run_id, *facts, _traced(response), self.store.is_held(_key(run_id), connection)))
+            for run_id, *facts, response in rows
+        ]
 
 
 @dataclass(slots=True)
@@ -236,6 +245,11 @@ def _key(run_id: str) -> str:
 def _note_ends(number: int, ends: Sequence[tuple[int, bytes]], connection: sqlite3.Connection) -> None:
     change = "UPDATE responses SET ends = ? WHERE run = ? AND step = ?"
     connection.executemany(change, [(written, number, step) for step, written in ends])
+
+
+def _traced(facts: bytes | None) -> str | None:
+    found = None if facts is None else from_json(facts).get("traceparent")
+    return found if isinstance(found, str) else None
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

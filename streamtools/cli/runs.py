@@ -1,0 +1,158 @@
+"""``streamtools runs``: shows the runs in a journal, and what the dead among them had begun."""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from ..dispatch.journal import Journal, StoredRun
+from ..dispatch.store_sqlite import SqliteStore, StoredCall
+from ..errors import StreamToolsError
+from ..text import printable
+from .common import add_command, cells, pad
+
+__all__ = ["add"]
+
+T = TypeVar("T")
+
+DESCRIPTION = """\
+Shows the runs in the file of a journal: which go on, how the others ended, and
+which died, with the calls that they had begun. Nothing that was said is
+printed."""
+
+LIST = """\
+Prints a line for each run. A run is dead if it has no end and nobody runs it:
+the line of your program that began it goes on with it."""
+
+REPORT = """\
+Prints the runs that died or wait for a person, each with its calls whose end
+is not known; with --otlp, sends each as a span to OpenTelemetry, as a dead
+process could not. Settle the calls by `streamtools store`."""
+
+EXAMPLES = """\
+examples:
+  streamtools runs list runs.db
+  streamtools runs report runs.db
+  streamtools runs report runs.db --otlp http://127.0.0.1:4318
+  streamtools runs forget runs.db order-7
+"""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    group = add_command(
+        commands,
+        "runs",
+        _list,  # not called: an action is required
+        help="runs with a journal: which go on, ended or died",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+    )
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _action(actions, "list", _list, "all runs, a line each", LIST)
+    report = _action(actions, "report", _report, "the dead runs, and what they had begun", REPORT)
+    report.add_argument("--otlp", metavar="URL", help="send them as spans to this OTLP endpoint (HTTP)")
+    forget = _action(actions, "forget", _forget, "remove a run", "Removes a run that nobody runs. Its calls stay.")
+    forget.add_argument("run_id", metavar="RUN", help="the run's id, as listed")
+
+
+def _action(
+    actions: Any, name: str, run: Callable[[argparse.Namespace], int | None], help: str, description: str
+) -> argparse.ArgumentParser:
+    parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
+    parser.add_argument("file", metavar="FILE", type=Path, help="the file of a journal")
+    return parser
+
+
+def state_of(run: StoredRun) -> str:
+    """Returns how a run stands, in a word: ``running``, ``dead``, or its outcome."""
+    if run.is_running:
+        return "running"
+    return "dead" if run.ended_at is None else run.outcome or "left"
+
+
+def _list(options: argparse.Namespace) -> None:
+    runs = _with(options.file, lambda journal: journal.runs())
+    if not runs:
+        print("no runs")
+        return
+    rows = [("RUN", "STATE", "STEPS", "BEGAN", "NAME")]
+    rows += [(run.run_id, state_of(run), str(run.steps), _time(run.began_at), run.name or "") for run in runs]
+    shown = [[" ".join(printable(cell).split("\n")) for cell in row] for row in rows]
+    widths = [max(cells(row[column]) for row in shown) for column in range(len(rows[0]))]
+    for row in shown:
+        print("  ".join(map(pad, row, widths)).rstrip())
+
+
+def _report(options: argparse.Namespace) -> int:
+    async def read(journal: Journal) -> tuple[list[StoredRun], list[StoredCall]]:
+        return await journal.runs(), await journal.store.calls()
+
+    runs, calls = _with(options.file, read)
+    found = [(run, _calls_of(run, calls)) for run in runs if state_of(run) in ("dead", "suspended")]
+    if not found:
+        print("no run has died, and none waits for a person")
+    for run, begun in found:
+        print(printable(f"{run.run_id}: {state_of(run)}, {run.steps} responses on record, began {_time(run.began_at)}"))
+        for call in begun:
+            print(printable(f"  {call.key}: {call.state}, begun {_time(call.claimed_at)}"))
+    if options.otlp is not None and found:
+        _send(found, options.otlp)
+    return 0
+
+
+def _send(found: list[tuple[StoredRun, list[StoredCall]]], endpoint: str) -> None:
+    try:
+        from ..telemetry.dead_runs import BegunCall, DeadRun, draw
+        from ..telemetry.setup import configure
+
+        telemetry = configure("otlp", endpoint=endpoint, set_global=False)
+    except ImportError as error:
+        raise StreamToolsError("--otlp needs OpenTelemetry's exporter: pip install llm-streamtools[otlp]") from error
+    with telemetry:
+        dead = [
+            DeadRun(
+                run.run_id,
+                run.name,
+                state_of(run),
+                run.began_at,
+                run.traceparent,
+                tuple(BegunCall(call.key, call.state, call.claimed_at) for call in calls),
+            )
+            for run, calls in found
+        ]
+        draw(dead, telemetry.provider)
+        if not telemetry.flush():
+            raise StreamToolsError(f"the spans could not be sent to {endpoint}")
+    print(f"sent: {len(found)} runs")
+
+
+def _calls_of(run: StoredRun, calls: list[StoredCall]) -> list[StoredCall]:
+    return [call for call in calls if call.key.startswith(f"{run.run_id}:")]
+
+
+def _forget(options: argparse.Namespace) -> None:
+    if not _with(options.file, lambda journal: journal.forget(options.run_id)):
+        raise StreamToolsError(f"there is no run {options.run_id!r}")
+    print("forgotten: the same id begins anew")
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M:%S}"
+
+
+def _with(path: Path, work: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
+    if not path.is_file():
+        raise StreamToolsError(f"there is no file {path}")
+    try:
+        with SqliteStore(path.absolute(), must_exist=True) as store:
+            return anyio.run(partial(work, Journal(store, wait=0)))
+    except sqlite3.Error as error:
+        raise StreamToolsError(f"cannot use {path}: {error}") from error

@@ -1,0 +1,71 @@
+"""Draws what a dead process could not: a span for its run, and one for each call that it had begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanKind, Status, StatusCode, TracerProvider
+
+from .carrier import span_context_of, tracer_of
+from .names import PROFILES, Names
+
+__all__ = ["BegunCall", "DeadRun", "draw"]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunCall:
+    """A call whose end is not known."""
+
+    key: str
+    state: str
+    begun_at: float
+    """In seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRun:
+    """A run that did not come to its end."""
+
+    run_id: str
+    name: str | None
+    state: str
+    """``dead``, or ``suspended`` while it waits for a person."""
+    began_at: float
+    """In seconds since 1970."""
+    traceparent: str | None
+    """The latest span that is known of it, as W3C Trace Context has it."""
+    calls: tuple[BegunCall, ...]
+
+
+def draw(runs: Iterable[DeadRun], provider: TracerProvider, names: Names = PROFILES["semconv-1.41"]) -> None:
+    """Draws each run in its own trace, below the latest span that its process has noted: from its begin to the latest
+    thing that is known of it. The spans are new at each time: send a run once."""
+    tracer = tracer_of(provider, names.schema_url)
+    for run in runs:
+        known = span_context_of(run.traceparent)
+        parent = Context() if known is None else trace.set_span_in_context(NonRecordingSpan(known), Context())
+        span = tracer.start_span(
+            f"invoke_agent {run.name}" if run.name else "invoke_agent",
+            parent,
+            SpanKind.INTERNAL,
+            {"gen_ai.operation.name": "invoke_agent", names.run_id: run.run_id, names.run_outcome: run.state},
+            start_time=_ns(run.began_at),
+        )
+        if run.name is not None:
+            span.set_attribute("gen_ai.agent.name", run.name)
+        text = "its process died" if run.state == "dead" else "waits for a person"
+        span.set_status(Status(StatusCode.ERROR if run.state == "dead" else StatusCode.UNSET, text))
+        inside = trace.set_span_in_context(span, Context())
+        for call in run.calls:
+            attributes = {names.run_id: run.run_id, names.call_key: call.key, names.call_outcome: call.state}
+            begun = tracer.start_span("streamtools.begun", inside, attributes=attributes, start_time=_ns(call.begun_at))
+            begun.set_status(Status(StatusCode.ERROR, "begun, and its end is not known"))
+            begun.end(_ns(call.begun_at))
+        span.end(_ns(max((call.begun_at for call in run.calls), default=run.began_at)))
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)

@@ -1,0 +1,103 @@
+"""``streamtools runs``: a person sees which runs go on, ended or died, and sends what the dead could not."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from streams import chat
+
+from streamtools import agent_loop, tool
+from streamtools.cli import main
+from streamtools.dispatch import Journal
+from streamtools.events import ToolStarted
+from streamtools.telemetry import configure
+from streamtools.telemetry.dead_runs import BegunCall, DeadRun, draw
+
+FILE = "runs.db"
+
+
+@tool(effect="once")
+async def pay(to: str) -> str:
+    """Pay."""
+    if to == "hangs":
+        await anyio.sleep_forever()
+    return f"paid {to}"
+
+
+async def make_runs() -> None:
+    async def ask(messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+        to = messages[0]["content"]
+        is_first = len(messages) == 1
+        calls = [("c", "pay", f'{{"to": "{to}"}}')] if is_first else []
+        for chunk in chat(["a secret"], calls, finish="tool_calls" if is_first else "stop"):
+            yield chunk
+
+    for to, run_id, name in (("x", "order-7", "shop"), ("hangs", "order-8", None)):
+        messages = [{"role": "user", "content": to}]
+        wire = "openai.chat_completions"
+        async with agent_loop(ask, messages, tools=[pay], wire=wire, journal=FILE, run_id=run_id, name=name) as run:
+            async for event in run:
+                if isinstance(event, ToolStarted) and to == "hangs":
+                    break
+
+
+def test_runs_are_listed_reported_and_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def prints(*command: str) -> str:
+        assert main(["runs", *command]) == 0
+        out = capsys.readouterr().out
+        assert "secret" not in out
+        return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "NOW", out)
+
+    anyio.run(make_runs)
+    assert [re.split("  +", line) for line in prints("list", FILE).splitlines()] == [
+        ["RUN", "STATE", "STEPS", "BEGAN", "NAME"],
+        ["order-7", "answered", "2", "NOW", "shop"],
+        ["order-8", "left", "1", "NOW"],
+    ]
+    assert prints("report", FILE) == "no run has died, and none waits for a person\n"
+    with closing(sqlite3.connect(FILE)) as connection, connection:  # its process was killed
+        connection.execute("UPDATE runs SET ended_at = NULL, outcome = NULL WHERE run_id = 'order-8'")
+    found = prints("report", FILE)
+    assert re.fullmatch(
+        r"order-8: dead, 1 responses on record, began NOW\n  order-8:0:\w+:c: unknown, begun NOW\n", found
+    )
+    (dead,) = [run for run in anyio.run(Journal(FILE).runs) if run.ended_at is None]
+    assert (dead.run_id, dead.is_running) == ("order-8", False)
+    assert prints("forget", FILE, "order-8") == "forgotten: the same id begins anew\n"
+    assert main(["runs", "forget", FILE, "order-8"]) == 1
+    assert capsys.readouterr().err == "streamtools: error: there is no run 'order-8'\n"
+    assert main(["runs", "list", "nothing.db"]) == 1
+    assert main(["runs", "report", FILE, "--otlp", "http://127.0.0.1:9"]) == 0, "nothing is to be sent"
+
+
+def test_a_dead_run_is_drawn_in_its_own_trace_with_the_calls_that_it_had_begun() -> None:
+    trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    call = BegunCall("order-8:0:1:c", "unknown", 1_700_000_005.0)
+    run = DeadRun("order-8", "shop", "dead", 1_700_000_000.0, f"00-{trace_id}-{span_id}-01", (call,))
+    waiting = DeadRun("order-9", None, "suspended", 1_700_000_000.0, None, ())
+    with configure("memory", set_global=False) as telemetry:
+        draw([run, waiting], telemetry.provider)
+        begun, drawn, other = telemetry.spans()
+    assert [span.name for span in (begun, drawn, other)] == ["streamtools.begun", "invoke_agent shop", "invoke_agent"]
+    assert drawn.context is not None
+    assert format(drawn.context.trace_id, "032x") == trace_id
+    assert begun.parent == drawn.context
+    assert drawn.attributes is not None
+    assert drawn.attributes["streamtools.run.id"] == "order-8"
+    assert (drawn.status.status_code.name, drawn.status.description) == ("ERROR", "its process died")
+    assert (other.status.status_code.name, other.parent) == ("UNSET", None)
+    assert drawn.start_time is not None
+    assert drawn.end_time is not None
+    assert drawn.end_time - drawn.start_time == 5_000_000_000
