@@ -55,6 +55,7 @@ from .step import Step
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
+    from ..dispatch.origins import Origins
     from ..dispatch.suspended import Asked, Suspended
     from .hosted import Hosted, OpenPipeline, SyncPipeline
 
@@ -398,13 +399,17 @@ class Pipeline:
             self._state = "opening"
         return events
 
-    def with_response_on_record(self, traceparent: str | None, *, replayed: bool) -> Pipeline:
+    def with_response_on_record(
+        self, traceparent: str | None, *, replayed: bool, origins: Origins | None = None
+    ) -> Pipeline:
         """Makes this a step whose response is on record, in a journal: the model is not asked. Returns itself.
 
         Args:
             traceparent: of the span of the step that had asked for it.
             replayed: the ends of its calls are on record, too.
+            origins: takes the texts of a step that is replayed.
         """
+        self._origins = self._origins if origins is None else origins
         self._asks_model, self._resumes, self._replayed = False, traceparent, replayed
         return self
 

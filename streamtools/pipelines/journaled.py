@@ -18,7 +18,7 @@ import hashlib
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
@@ -30,15 +30,20 @@ from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter,
 from ..dispatch.store import Claim, IdempotencyStore
 from ..errors import JournalError, StreamError, ToolNotStarted
 from ..events import Event, Observation, StepEnd, StepStart, StreamEnd
+from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import FINISHES
+from ..stages import DEFAULT
 from ..text import type_name
 from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import Wire, find
 from .block import Pipeline
-from .entry import PipelineKeywords, pipeline
-from .trajectory import Trajectory
+from .entry import PipelineKeywords, pipeline, reads_text, toolset_of
+from .trajectory import KeptResults, Trajectory
+
+if TYPE_CHECKING:
+    from ..dispatch.origins import Origins
 
 __all__ = ["JournaledRun", "journal_of"]
 
@@ -147,14 +152,27 @@ class JournaledRun:
             text = f"step {response.step} of the run {self._run.run_id!r} cannot be read from its journal"
             raise JournalError(text) from error
         given: dict[str, Any] = dict(options)
+        origins = None
         if self._known is not None:
+            origins = self._origins(tools, given)
+            if reads_text(given.get("stages", DEFAULT)):
+                self._run.results = self._run.results or KeptResults()
             given = {name: value for name, value in given.items() if name in _DECODING}
             given |= {"start": "off", "transforms": (*given.get("transforms", ()), _then(self._known))}
         else:
             given["request"] = request
         block = pipeline(_each(items), tools=tools, wire=self._wire, trajectory=self._run, **given)
         self._step, self._is_stored = self._run.steps, _at_once
-        return block.with_response_on_record(facts["traceparent"], replayed=self._known is not None)
+        return block.with_response_on_record(facts["traceparent"], replayed=self._known is not None, origins=origins)
+
+    def _origins(self, tools: Any, options: Mapping[str, Any]) -> Origins | None:
+        """Returns what adds the texts of a step that is replayed to those of the run, if a policy needs them."""
+        if self._run.origins is None:
+            return None
+        from ..dispatch.origins import origins_of  # few tools have a policy
+
+        limits = options.get("limits", Limits())
+        return origins_of(options.get("policy"), toolset_of(tools), self._run.origins, limits)[1]
 
     async def end_step(self, turn: Turn) -> None:
         """Keeps the ends of a step that is over.
