@@ -235,21 +235,23 @@ class RunOutcomeFacts:
 
     words: str
     is_error: bool = False
+    goes_on: bool = False
+    """With a journal, the same line goes on with the run."""
 
 
 RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "answered": RunOutcomeFacts(words="the model called nothing more"),
     # `Turn.unanswered`: the provider would refuse the next request
     "unanswered": RunOutcomeFacts(words="the model called a tool of the provider's for which none was given"),
-    "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again"),
+    "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again", goes_on=True),
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
     "max_steps": RunOutcomeFacts(words="the run would have gone on, with results or with thoughts"),
     "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling when its calls were"),
     "retries_exhausted": RunOutcomeFacts(words="the model went on with calls that it had read not to make again"),
-    "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True),
+    "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
-    "suspended": RunOutcomeFacts(words="the run was left while calls waited for an approval"),
-    "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end"),
+    "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", goes_on=True),
+    "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end", goes_on=True),
 }
 """Every end of a run, with its words."""
 

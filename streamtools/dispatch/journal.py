@@ -2,6 +2,7 @@
 
     runs        one row a run: what it began with, and how it ended
     responses   one row a step: the body of the response, and the ends of its calls once all are known
+    inbox       what people put into a run, until a response is stored that was asked for with it
 
 One process goes on with a run: the one that holds its lease. The lease is a row among the claims of the file's
 `SqliteStore`, whose thread renews it. Each write is a transaction that looks at the lease first, so that a process that
@@ -13,20 +14,22 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Sequence
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anyio
-from pydantic_core import from_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..errors import JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
+from ..parts import RUN_OUTCOMES
 from .store import Claimed, StillRunning
 from .store_sqlite import SqliteStore
 
-__all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of"]
+__all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of", "written_entry"]
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 _TABLES = (
@@ -34,7 +37,10 @@ _TABLES = (
     " first TEXT NOT NULL, name TEXT, began_at REAL NOT NULL, ended_at REAL, outcome TEXT)",
     "CREATE TABLE IF NOT EXISTS responses (run INTEGER NOT NULL, step INTEGER NOT NULL, facts BLOB NOT NULL,"
     " body BLOB NOT NULL, ends BLOB, PRIMARY KEY (run, step))",
+    "CREATE TABLE IF NOT EXISTS inbox (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
+    " id TEXT NOT NULL, entry BLOB NOT NULL, UNIQUE (run, id))",
 )
+_MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
 Waiter = Callable[[], Coroutine[Any, Any, None]]
 """Waits until something is stored, and raises what kept it from that."""
 
@@ -102,6 +108,32 @@ class Journal:
         """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls."""
         lease = await self._leased(run_id, 0.0)
         return await self.store.hand_over(partial(_forget, run_id), ends=lease.key)()
+
+    async def say(self, run_id: str, message: str | Mapping[str, Any], *, when: Literal["next", "now"] = "next") -> str:
+        """Adds a message of the user's to a run, whoever runs it: see `AgentLoop.say`. It is read within a quarter of a
+        second, or when somebody goes on with the run. Returns its id.
+
+        Raises:
+            JournalError: there is no such run, it is over, or its inbox is full.
+            ValueError: `when` is not known, or the message is larger than 1 MB of JSON.
+            TypeError: the message is neither text nor JSON.
+        """
+        if when not in ("next", "now"):
+            raise ValueError(f"unknown when {when!r}; known: next, now")
+        return await self._put(run_id, {"kind": "say", "message": message, "when": when})
+
+    async def stop(self, run_id: str) -> None:
+        """Ends a run in good order, whoever runs it: see `AgentLoop.stop`.
+
+        Raises:
+            JournalError: there is no such run, it is over, or its inbox is full.
+        """
+        await self._put(run_id, {"kind": "stop"})
+
+    async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
+        entry_id = uuid.uuid4().hex
+        await self.store.hand_over(partial(_put_in, run_id, entry_id, written_entry(entry)))()
+        return entry_id
 
     async def begin(self, run_id: str, first: str, name: str | None) -> tuple[JournalLease, list[JournaledResponse]]:
         """Takes the lease of a run, and returns it with the responses on record. `agent_loop` calls this.
@@ -193,9 +225,19 @@ class JournalLease:
         """The lease's key in the store."""
         return _key(self.run_id)
 
-    def keep(self, response: JournaledResponse, ends: Sequence[tuple[int, bytes]]) -> Waiter:
-        """Stores a response, and the ends of the calls of earlier ones."""
-        return self.store.hand_over(partial(self._keep, response, tuple(ends)))
+    def keep(self, response: JournaledResponse, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
+        """Stores a response, and the ends of the calls of earlier ones; takes the entries of these ids, which the model
+        has read, out of the inbox."""
+        return self.store.hand_over(partial(self._keep, response, tuple(ends), tuple(read)))
+
+    def put(self, entry_id: str, entry: Mapping[str, Any]) -> Waiter:
+        """Puts an entry into the run's inbox."""
+        return self.store.hand_over(partial(_put_in, self.run_id, entry_id, written_entry(entry)))
+
+    async def inbox(self) -> list[tuple[str, dict[str, Any]]]:
+        """Returns the entries that the model has not read, each with its id."""
+        found = await self.store.hand_over(self._inbox)()
+        return [(entry_id, from_json(entry)) for entry_id, entry in found]
 
     def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]]) -> Waiter:
         """Stores the end of the run, and gives the lease back."""
@@ -210,10 +252,19 @@ class JournalLease:
         (number,) = connection.execute("SELECT number FROM runs WHERE run_id = ?", (self.run_id,)).fetchone()
         return int(number)
 
+    def _inbox(self, connection: sqlite3.Connection) -> list[tuple[str, bytes]]:
+        query = "SELECT id, entry FROM inbox WHERE run = ? ORDER BY number"
+        return connection.execute(query, (self._number(connection),)).fetchall()
+
     def _keep(
-        self, response: JournaledResponse, ends: tuple[tuple[int, bytes], ...], connection: sqlite3.Connection
+        self,
+        response: JournaledResponse,
+        ends: tuple[tuple[int, bytes], ...],
+        read: tuple[str, ...],
+        connection: sqlite3.Connection,
     ) -> None:
         number = self._number(connection)
+        connection.executemany("DELETE FROM inbox WHERE run = ? AND id = ?", [(number, one) for one in read])
         _note_ends(number, ends, connection)
         values = (number, response.step, response.facts, response.body)
         connection.execute("INSERT INTO responses (run, step, facts, body) VALUES (?, ?, ?, ?)", values)
@@ -242,6 +293,37 @@ def _key(run_id: str) -> str:
     return f"run:{run_id}:lease"
 
 
+def written_entry(entry: Mapping[str, Any]) -> bytes:
+    """Returns an entry of an inbox as it is stored.
+
+    Raises:
+        TypeError: it is no JSON.
+        ValueError: it is too large.
+    """
+    try:
+        written = to_json(entry)
+    except PydanticSerializationError as error:
+        raise TypeError("what is put into a run is text, or JSON") from error
+    if len(written) > _MOST_ENTRY_BYTES:
+        raise ValueError(f"what is put into a run has at most {_MOST_ENTRY_BYTES} bytes of JSON, not {len(written)}")
+    return written
+
+
+def _put_in(run_id: str, entry_id: str, entry: bytes, connection: sqlite3.Connection) -> None:
+    _make_tables(connection)
+    row = connection.execute("SELECT number, outcome FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise JournalError(f"there is no run {run_id!r} in this journal")
+    number, outcome = row
+    if outcome is not None and not RUN_OUTCOMES[outcome].goes_on:
+        raise JournalError(f"the run {run_id!r} is over ({outcome}); begin another one with its messages")
+    (count,) = connection.execute("SELECT count(*) FROM inbox WHERE run = ?", (number,)).fetchone()
+    if count >= _MOST_ENTRIES:
+        raise JournalError(f"the inbox of the run {run_id!r} is full: {_MOST_ENTRIES} entries wait in it")
+    insert = "INSERT INTO inbox (run, id, entry) VALUES (?, ?, ?)"
+    connection.execute(insert, (number, entry_id, entry))
+
+
 def _note_ends(number: int, ends: Sequence[tuple[int, bytes]], connection: sqlite3.Connection) -> None:
     change = "UPDATE responses SET ends = ? WHERE run = ? AND step = ?"
     connection.executemany(change, [(written, number, step) for step, written in ends])
@@ -263,5 +345,6 @@ def _forget(run_id: str, connection: sqlite3.Connection) -> bool:
     if row is None:
         return False
     connection.execute("DELETE FROM responses WHERE run = ?", row)
+    connection.execute("DELETE FROM inbox WHERE run = ?", row)
     connection.execute("DELETE FROM runs WHERE number = ?", row)
     return True

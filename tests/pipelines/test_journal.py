@@ -6,8 +6,10 @@ import json
 import os
 import sqlite3
 import stat
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -401,8 +403,15 @@ def test_observers_see_each_step_once(tmp_path: Path) -> None:
     on_both(case, tmp_path)
 
 
-def test_mistakes_are_refused_in_words(tmp_path: Path) -> None:
+def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bank = Bank(ANSWER)
+    with monkeypatch.context() as patched:
+        engine = SimpleNamespace(DBOS=SimpleNamespace(workflow_id="order-7"))
+        patched.setitem(sys.modules, "dbos", engine)
+        with pytest.raises(TypeError, match="this is a workflow of DBOS, which keeps the run already"):
+            bank.run(tmp_path / "runs.db")
+        engine.DBOS.workflow_id = None
+        bank.run(tmp_path / "runs.db")
     with pytest.raises(TypeError, match=r'journal= needs a run_id .* say run_id="order-7"'):
         bank.run(tmp_path / "runs.db", run_id=None)
     with pytest.raises(TypeError, match="journal is the path of a file, a SqliteStore or a Journal, not int"):
