@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T40 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T41 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -430,6 +430,13 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/privacy/test_secrets_in_text.py::test_hostile_text_takes_time_in_proportion_to_its_length",
             "tests/telemetry/test_approval_spans.py::test_a_redaction_that_fails_shows_nothing_and_breaks_nothing",
             "tests/record/test_redacted_recordings.py::test_a_redaction_that_fails_writes_nothing_more",
+        ),
+    ),
+    "T41": (
+        "trace stores that lead a viewer elsewhere or never end",
+        (
+            "tests/test_cli_view_traces.py::test_an_address_that_gives_no_trace_is_a_mistake_of_one_line_without_its_secrets",
+            "tests/test_cli_view_traces.py::test_a_jaeger_that_answers_too_much_or_for_too_long_is_left",
         ),
     ),
 }

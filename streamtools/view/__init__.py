@@ -13,9 +13,10 @@ from __future__ import annotations
 from ..files import write_private
 from .chrome_trace import chrome_trace
 from .drawing import Watch, draw
-from .jaeger_file import draw_jaeger, is_jaeger
 from .page import LiveView, draw_recordings, page
 from .picture import Picture
+from .span_drawing import draw_traces
+from .span_files import is_trace
 
 __all__ = [
     "LiveView",
@@ -23,9 +24,9 @@ __all__ = [
     "Watch",
     "chrome_trace",
     "draw",
-    "draw_jaeger",
     "draw_recordings",
-    "is_jaeger",
+    "draw_traces",
+    "is_trace",
     "page",
     "write_private",
 ]

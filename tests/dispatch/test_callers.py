@@ -34,7 +34,7 @@ from streamtools.integrations.asgi import encode_event
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.setup import to_jaeger
 from streamtools.tools import RunCall, ToolCallRequest
-from streamtools.view import Watch, draw_jaeger, page
+from streamtools.view import Watch, draw_traces, page
 from streamtools.view.terminal import show
 
 pytestmark = pytest.mark.anyio
@@ -174,7 +174,7 @@ async def test_whoever_sees_a_call_sees_its_caller() -> None:
             by_code = caller == "code"
             assert ((span.attributes or {}).get("streamtools.call.caller") == "code") == by_code
             fact = ("caller", "code that the model wrote")
-            for picture in (watch.picture, draw_jaeger(to_jaeger(exporter.get_finished_spans()))):
+            for picture in (watch.picture, draw_traces(to_jaeger(exporter.get_finished_spans()))):
                 assert (fact in picture.calls[0].facts) == by_code
                 assert ("code that the model wrote" in page(picture)) == by_code
             show(watch.picture, drawn)

@@ -48,6 +48,7 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
     from spoken_histories import NATIVE, Call
     from streams import anthropic
     from telemetry.scripted import capturing
+    from view.stored import spellings
 
     from streamtools import Suspended, Trajectory, agent_loop, history, resume, tool
     from streamtools.dispatch import MemoryStore
@@ -56,7 +57,8 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
     from streamtools.mcp import Pins, fetch_tools
     from streamtools.record import Recording, RecordingError, record, replay
     from streamtools.telemetry.setup import to_jaeger
-    from streamtools.view import chrome_trace, draw_jaeger, draw_recordings, is_jaeger, page
+    from streamtools.view import chrome_trace, draw_recordings, draw_traces, is_trace, page
+    from streamtools.view.span_files import load_documents
     from streamtools.wires import WIRES
 
 MAX_SIZE, HEAD = 256 << 10, 2
@@ -117,17 +119,16 @@ def _check_picture(picture: Any) -> None:
     json.dumps(chrome_trace(picture), allow_nan=False)
 
 
-def _check_jaeger(rest: bytes, how: int) -> bool:
-    document = _loads(rest)
-    if is_jaeger(document):
-        try:
-            picture = draw_jaeger(document)
-        except ValueError as error:
-            _refused(error)
-        else:
-            _check_picture(picture)
-            return True
-    return False
+def _check_spans(rest: bytes, how: int) -> bool:
+    try:
+        documents = [one for one in load_documents(rest).documents if is_trace(one)]
+        picture = draw_traces(*documents[: how + 1])
+    except (ValueError, RecursionError) as error:
+        if not isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
+            _refused(error, "expected spans named")
+        return False
+    _check_picture(picture)
+    return True
 
 
 def _check_suspended(rest: bytes, how: int) -> bool:
@@ -202,7 +203,8 @@ KINDS: Mapping[str, Callable[[bytes, int], bool]] = {
     "recording": _check_recording,
     "suspended": _check_suspended,
     "pins": _check_pins,
-    "jaeger": _check_jaeger,
+    "jaeger": _check_spans,
+    "otlp": _check_spans,
     "history": _check_history,
 }
 
@@ -274,7 +276,11 @@ async def _seeds() -> list[bytes]:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     await _run(_ASKS, _ENDS, observers=[capturing(provider, capture=True)])
-    found.append(("jaeger", 0, json.dumps(to_jaeger(exporter.get_finished_spans())).encode()))
+    spans = exporter.get_finished_spans()
+    found.append(("jaeger", 0, json.dumps(to_jaeger(spans)).encode()))
+    for written in spellings(spans).values():
+        lines = [{"resourceSpans": [one]} for one in written.get("result", written)["resourceSpans"]]
+        found.append(("otlp", 0, b"\n".join(json.dumps(one).encode() for one in (written, *lines))))
     pins = Pins()
     await fetch_tools(_Session(), server="s", pins=pins)
     listed = pins.approved["s"]["f"]

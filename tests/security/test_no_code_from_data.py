@@ -72,6 +72,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("writes text as a format", "tools/checks.py"): "templates of its own, filled with what pydantic counts",
     ("opens connections", "integrations/httpx.py"): "a transport of the application's own is wrapped, and does so",
     ("opens connections", "cli/view.py"): "--open shows the page that was just written, by the path of its file",
+    ("opens connections", "cli/fetch.py"): "streamtools view ADDRESS asks the Jaeger that its user names, and no other",
     ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",
     ("starts programs", "mcp/transports.py"): "the server that the program names, no shell",
 }

@@ -20,8 +20,7 @@ from streamtools.integrations.early_runs import MISSES
 from streamtools.observers import EarlyEnd
 from streamtools.telemetry import Tracing, configure
 from streamtools.telemetry.names import SEMCONV
-from streamtools.view import Watch, page
-from streamtools.view.jaeger_file import draw_jaeger
+from streamtools.view import Watch, draw_traces, page
 
 pytestmark = pytest.mark.anyio
 
@@ -139,7 +138,7 @@ async def test_the_page_of_a_trace_shows_what_became_of_calls(tmp_path: Path) ->
     with configure("jaeger-file", path=path) as providers:
         await claimed_missed_and_left(Server(TWO))
         del providers
-    picture = draw_jaeger(json.loads(path.read_text()))
+    picture = draw_traces(json.loads(path.read_text()))
     facts = {call.call_id: dict(call.facts).get("early run") for call in picture.calls}
     assert {*facts} == {"c1", "c2"}
     assert str(facts["c1"]).startswith("claimed, 0.")

@@ -1,21 +1,22 @@
-"""Draws a picture from a Jaeger UI document, such as ``configure("jaeger-file")`` writes.
+"""Draws a picture from the spans of runs, as trace stores keep them.
 
-In goes the parsed JSON; out comes the picture as far as spans have it: steps, calls, waits, attempts, tokens, links;
-and texts, arguments and results where content was captured. Spans have no deltas, so nothing grows.
+In go parsed documents (`span_files`); out comes the picture as far as spans have it: steps, calls, waits, attempts,
+tokens, links; and texts, arguments and results where content was captured. Spans have no deltas, so nothing grows.
 
-Source: https://github.com/jaegertracing/jaeger/blob/v2.20.0/internal/uimodel/model.go (read 2026-11-20)
+Several documents, or several traces in one, become one picture: that of a run which was resumed on another day. The
+time in which no trace went on is left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
 
-from ..fields import Range, fits
+from ..fields import fits
 from ..parts import WAITS
-from ..telemetry.names import SEMCONV
+from ..telemetry.names import PROFILES, SEMCONV
 from .picture import (
     BY_CODE,
     DECIDED,
@@ -30,32 +31,32 @@ from .picture import (
     Try,
     early_fact,
 )
+from .span_files import SECONDS, SpanKey, StoredSpan, items, read_spans, whole_number
 
-__all__ = ["draw_jaeger", "is_jaeger"]
+__all__ = ["draw_traces"]
 
 NAMES = SEMCONV
-COUNT = Annotated[int, Range(0, (1 << 53) - 1)]  # a count, or microseconds: JavaScript's greatest exact integer
+LONGEST_PAUSE_S = 60.0
+"""Seconds between two traces; a longer time would leave no room for what happened."""
 _WORDS = {str(reason): facts.words for reason, facts in WAITS.items()}
-SECONDS = Annotated[float, Range(0, 1e9)]  # 30 years: a longer wait is ignored
+_COUNTS = {count: [profile.usage[count] for profile in PROFILES.values()] for count in NAMES.usage}
 
 
-def is_jaeger(document: object) -> bool:
-    """Returns True if a parsed JSON document looks like one of Jaeger's."""
-    return isinstance(document, dict) and any(isinstance(trace.get("spans"), list) for trace in _traces(document))
-
-
-def draw_jaeger(document: Mapping[str, Any], *, title: str = "") -> Picture:
-    """Returns the picture of the runs in a Jaeger UI document.
+def draw_traces(*documents: Mapping[str, Any], title: str = "") -> Picture:
+    """Returns one picture of the runs in documents with spans.
 
     Args:
-        document: the parsed JSON.
+        documents: each as parsed JSON: Jaeger's, or OTLP's. A span that is in two of them is drawn once.
         title: the headline; by default the first run's id.
 
     Raises:
-        ValueError: it contains no span of a step.
+        ValueError: they contain no span of a step.
     """
-    spans = [span for trace in _traces(document) for span in map(_read, _items(trace.get("spans"))) if span is not None]
-    spans.sort(key=lambda span: span.start)
+    found: dict[object, StoredSpan] = {}
+    for span in (span for document in documents for span in read_spans(document)):
+        found[span.key if span.key[1] else len(found)] = span
+    spans = sorted(found.values(), key=lambda span: span.start)
+    paused = _close_pauses(spans)
     steps = [span for span in spans if span.name == NAMES.step_span]
     if not steps:
         raise ValueError(f"expected spans named {NAMES.step_span!r}, got none: was this file written by streamtools?")
@@ -74,38 +75,29 @@ def draw_jaeger(document: Mapping[str, Any], *, title: str = "") -> Picture:
         drawing.connect(span)
     if others:
         drawing.picture.notes.append(f"Spans of other instrumentations are not shown: {len(others)}.")
+    if paused:
+        pauses = "A pause" if len(paused) == 1 else f"{len(paused)} pauses"
+        length = timedelta(seconds=round(sum(paused)))
+        drawing.picture.notes.append(f"{pauses} between traces, of {length} in all, left out of the times.")
     drawing.picture.notes.append("This was drawn from spans, which do not show how texts and arguments grew.")
     return drawing.picture
 
 
-@dataclass(slots=True)
-class _Span:
-    id: str
-    name: str
-    start: float
-    end: float
-    parent: str | None
-    links: list[str]
-    tags: dict[str, Any]
-    logs: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
-
-    def text(self, key: str | None) -> str | None:
-        value = self.tags.get(key or "")
-        return value if isinstance(value, str) else None
-
-    @property
-    def index(self) -> int:
-        """The call's position among those of its step; -1 for a span without a call."""
-        # `int` would take digits of any script, and any number of them.
-        last = (self.text(NAMES.call_key) or "").rpartition(".")[2]
-        return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1
-
-    def count(self, key: str | None) -> int | None:
-        return _whole(self.tags.get(key or ""))
-
-    def seconds(self, key: str | None) -> float:
-        value = self.tags.get(key or "")
-        return float(value) if value is not None and fits(value, SECONDS) else 0.0
+def _close_pauses(spans: list[StoredSpan]) -> list[float]:
+    """Moves traces up to the ones before them; returns the pauses that were long enough for that, in seconds."""
+    traces: dict[str, list[StoredSpan]] = {}
+    for span in spans:  # by their start, so that traces are, too
+        traces.setdefault(span.key[0], []).append(span)
+    latest, moved, paused = spans[0].start if spans else 0.0, 0.0, []
+    for trace in traces.values():
+        pause = trace[0].start - moved - latest
+        if pause > LONGEST_PAUSE_S:
+            moved += pause
+            paused.append(pause)
+        for span in trace:
+            span.move(-moved)
+        latest = max(latest, *(span.end for span in trace))
+    return paused
 
 
 class _SpanDrawing:
@@ -114,41 +106,51 @@ class _SpanDrawing:
     def __init__(self, picture: Picture, origin: float) -> None:
         self.picture = picture
         self._origin = origin
-        self._steps: dict[str, StepLane] = {}  # by the span's id
-        self._chats: dict[str, StepLane] = {}
-        self._calls: dict[str, CallLane] = {}
+        self._steps: dict[SpanKey, StepLane] = {}  # by the span's key
+        self._chats: dict[SpanKey, StepLane] = {}
+        self._calls: dict[SpanKey, CallLane] = {}
         self._latest_text: dict[int, int] = {}  # step -> its latest text
         self._known: dict[tuple[int, str], CallLane] = {}
-        self._runs: dict[str, RunHead] = {}
+        self._runs: dict[str, list[RunHead]] = {}  # by their id: one, and one for each time that it was resumed
+        self._numbers: dict[str, set[int]] = {}  # of the latest one's steps
         self._waited: set[int] = set()  # calls whose waits have spans
 
     def _at(self, time: float) -> float:
         return max(0.0, time - self._origin)
 
-    def step(self, span: _Span) -> None:
+    def step(self, span: StoredSpan) -> None:
         """Draws a step."""
-        run_id = span.text(NAMES.run_id) or ""
-        run = self._runs.get(run_id)
-        if run is None:
-            run = self._runs[run_id] = RunHead(id=len(self.picture.runs), start=self._at(span.start), run_id=run_id)
-            self.picture.add(run)
-            self.picture.title = self.picture.title or run_id
+        number = span.count(NAMES.step) or 0
+        run = self._run_of(span, number)
         step = StepLane(
             id=len(self.picture.steps),
             start=self._at(span.start),
             end=self._at(span.end),
             run=run.id,
-            number=span.count(NAMES.step) or 0,
+            number=number,
             asks_model=False,
             outcome=span.text(NAMES.step_outcome),
         )
-        self._steps[span.id] = step
+        self._steps[span.key] = step
         self.picture.add(step)
 
-    def child(self, span: _Span) -> bool:
+    def _run_of(self, span: StoredSpan, number: int) -> RunHead:
+        # A run that is resumed keeps its id, and numbers its steps anew.
+        run_id = span.text(NAMES.run_id) or ""
+        heads = self._runs.setdefault(run_id, [])
+        numbers = self._numbers.setdefault(run_id, set())
+        if not heads or number in numbers:
+            numbers.clear()
+            heads.append(RunHead(id=len(self.picture.runs), start=self._at(span.start), run_id=run_id))
+            self.picture.add(heads[-1])
+            self.picture.title = self.picture.title or run_id
+        numbers.add(number)
+        return heads[-1]
+
+    def child(self, span: StoredSpan) -> bool:
         """Draws a span of a step; returns False if it is not one of ours."""
         # Only a child of a step is ours: another instrumentation's `chat` and `execute_tool` have the same names.
-        step = self._steps.get(span.parent or "")
+        step = self._steps.get(span.parent) if span.parent is not None else None
         if step is None:
             is_run = span.name.startswith(NAMES.run_span) and NAMES.run_id in span.tags
             if is_run:
@@ -166,16 +168,17 @@ class _SpanDrawing:
             return False
         return True
 
-    def _chat(self, span: _Span, step: StepLane) -> None:
-        self._chats[span.id] = step
+    def _chat(self, span: StoredSpan, step: StepLane) -> None:
+        self._chats[span.key] = step
         step.asks_model = True
         step.stream_start = self._at(span.start) + span.seconds(NAMES.time_to_first_chunk)
         step.stream_end = max(step.stream_start, self._at(span.end))
         step.model, step.wire = span.text(NAMES.response_model), span.text(NAMES.stream_wire)
         step.finish = span.text(NAMES.stream_finish)
         step.error = _error(span)
-        counts = {name: span.count(key) for name, key in NAMES.usage.items()}
-        step.usage = {name: count for name, count in counts.items() if count is not None} or None
+        counts = {name: map(span.count, keys) for name, keys in _COUNTS.items()}
+        known = {name: next((one for one in found if one is not None), None) for name, found in counts.items()}
+        step.usage = {name: count for name, count in known.items() if count is not None} or None
         for kind, text in _messages(span.text(NAMES.output_messages)):
             piece = StreamPiece(
                 id=len(self.picture.pieces), step=step.id, kind=kind, start=step.stream_start, end=step.stream_end
@@ -185,9 +188,9 @@ class _SpanDrawing:
             self.picture.growth.append((piece.id, 0, step.stream_end, self.picture.kept(text)))
         self.picture.touch(step)
 
-    def _call(self, span: _Span, step: StepLane) -> None:
+    def _call(self, span: StoredSpan, step: StepLane) -> None:
         call = self._call_of(step, span.text(NAMES.tool_call_id) or "", span.text(NAMES.tool_name) or "", span)
-        self._calls[span.id] = call
+        self._calls[span.key] = call
         call.start, call.end = min(call.start, self._at(span.start)), self._at(span.end)
         call.outcome, call.problem = span.text(NAMES.call_outcome), span.text(NAMES.call_problem)
         call.error = _error(span)
@@ -209,7 +212,7 @@ class _SpanDrawing:
             call.waits.append(Span(reason=WAITS["limit"].words, start=max(0.0, start - queued), end=start))
         self.picture.touch(call)
 
-    def _wait(self, span: _Span, step: StepLane) -> None:
+    def _wait(self, span: StoredSpan, step: StepLane) -> None:
         call = self._call_of(step, span.text(NAMES.waiting_call) or "", span.text(NAMES.waiting_tool) or "", span)
         call.start = min(call.start, self._at(span.start))
         # What has been drawn from the queue's time of the call gives way to the spans of its waits.
@@ -226,7 +229,7 @@ class _SpanDrawing:
             call.facts += [(ORIGIN, words) for words in found.split("; ")]
         self.picture.touch(call)
 
-    def _early(self, span: _Span, step: StepLane) -> None:
+    def _early(self, span: StoredSpan, step: StepLane) -> None:
         tool_name, reason = span.text(NAMES.waiting_tool) or "", span.text(NAMES.early_reason)
         if reason is not None:
             self.picture.note_missed(tool_name, reason)
@@ -235,11 +238,11 @@ class _SpanDrawing:
         call.facts.append(early_fact(span.text(NAMES.early_fate) or "", span.seconds(NAMES.early_won)))
         self.picture.touch(call)
 
-    def _failed(self, span: _Span) -> list[Try]:
+    def _failed(self, span: StoredSpan) -> list[Try]:
         """Returns the attempts that were followed by another."""
         found: list[Try] = []
         for time, tags in span.logs:
-            number = _whole(tags.get(NAMES.attempt_number))
+            number = whole_number(tags.get(NAMES.attempt_number))
             if tags.get("event") == NAMES.attempt_event and number is not None:
                 kind, lasted = tags.get(NAMES.error_type), tags.get(NAMES.attempt_duration)
                 start = time - lasted if lasted is not None and fits(lasted, SECONDS) else time
@@ -247,14 +250,13 @@ class _SpanDrawing:
                 found.append(Try(number=number, start=self._at(start), end=self._at(time), error=error))
         return found
 
-    def run(self, span: _Span) -> None:
+    def run(self, span: StoredSpan) -> None:
         """Notes the name of a run."""
-        run = self._runs.get(span.text(NAMES.run_id) or "")
-        if run is not None:
-            run.name = span.text(NAMES.agent_name)
+        for run in self._runs.get(span.text(NAMES.run_id) or "", ()):
+            run.name = span.text(NAMES.agent_name) or run.name
             self.picture.touch(run)
 
-    def _call_of(self, step: StepLane, call_id: str, name: str, span: _Span) -> CallLane:
+    def _call_of(self, step: StepLane, call_id: str, name: str, span: StoredSpan) -> CallLane:
         call = self._known.get((step.id, call_id))
         if call is None:
             start = self._at(span.start)
@@ -263,9 +265,9 @@ class _SpanDrawing:
             self.picture.add(call)
         return call
 
-    def connect(self, span: _Span) -> None:
+    def connect(self, span: StoredSpan) -> None:
         """Draws the arrows of a span's links."""
-        call, chat = self._calls.get(span.id), self._chats.get(span.id)
+        call, chat = self._calls.get(span.key), self._chats.get(span.key)
         if call is not None:
             call.after = self._latest_text.get(call.step)
         for linked in span.links:
@@ -279,60 +281,7 @@ class _SpanDrawing:
         self.picture.arrows.append(Arrow(source, min(left, reached), target, reached))
 
 
-# -- reading a stranger's document -------------------------------------------------------------------------------------
-#
-# Every field is checked where it is read, and one that has another type counts as missing.
-
-
-def _traces(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    data = document.get("data")
-    for trace in data if isinstance(data, list) else [data]:
-        if isinstance(trace, dict):
-            yield trace
-
-
-def _items(value: object) -> Iterable[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _read(span: Mapping[str, Any]) -> _Span | None:
-    start, duration, name = _whole(span.get("startTime")), _whole(span.get("duration")), span.get("operationName")
-    if start is None or duration is None or not isinstance(name, str):
-        return None
-    references = _items(span.get("references"))
-    return _Span(
-        id=span["spanID"] if isinstance(span.get("spanID"), str) else "",
-        name=name,
-        start=start / 1e6,
-        end=(start + duration) / 1e6,
-        parent=next(_referred(references, "CHILD_OF"), None),
-        links=list(_referred(references, "FOLLOWS_FROM")),
-        tags=_tags(span.get("tags")),
-        logs=[
-            (time / 1e6, _tags(log.get("fields")))
-            for log in _items(span.get("logs"))
-            if (time := _whole(log.get("timestamp"))) is not None
-        ],
-    )
-
-
-def _referred(references: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
-    """Yields the ids of the spans that are referred to in this way."""
-    for one in references:
-        if one.get("refType") == kind and isinstance(one.get("spanID"), str):
-            yield one["spanID"]
-
-
-def _whole(value: object) -> int | None:
-    """Returns a count or a time that every reader of JSON can hold."""
-    return value if isinstance(value, int) and fits(value, COUNT) else None
-
-
-def _tags(tags: object) -> dict[str, Any]:
-    return {tag["key"]: tag.get("value") for tag in _items(tags) if isinstance(tag.get("key"), str)}
-
-
-def _error(span: _Span) -> str | None:
+def _error(span: StoredSpan) -> str | None:
     """Returns the type of a span's error and its text, as far as the span has them."""
     kind = span.text(NAMES.error_type)
     text = span.text("otel.status_description")
@@ -345,7 +294,7 @@ def _messages(messages: str | None) -> Iterator[tuple[str, str]]:
         read = json.loads(messages or "[]")
     except (ValueError, RecursionError):  # content that was cut after it was encoded
         return
-    for message in _items(read):
-        for part in _items(message.get("parts")):
+    for message in items(read):
+        for part in items(message.get("parts")):
             if part.get("type") in ("text", "reasoning") and isinstance(part.get("content"), str):
                 yield part["type"], part["content"]
