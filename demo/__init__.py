@@ -19,6 +19,7 @@ from streamtools.stages import DEFAULT, StageList
 from streamtools.telemetry import Tracing, configure
 from streamtools.view import Watch, page, write_private
 
+from .collector import Collector
 from .errors import DemoError
 from .model import IN_TEXT, WIRES, Ask, Messages, asking, leaves_text, paced
 from .replay import QUESTION, instead, replaying
@@ -108,10 +109,13 @@ def run(options: Options, out: TextIO) -> None:
     if options.verbose:  # the log would be written in between
         terminal = replace(terminal, live=False)
     show = Show(out, terminal)
+    collector = Collector.of_environment()
     with ExitStack() as stack:
         replay = options.replay or not installed()
         model, described = _replayed(options) if replay else _served(options, stack)
         provider = stack.enter_context(_traced(options.trace))
+        if collector is not None:
+            collector.listen(provider)
         show.say("model", described)
         show.say("wire", options.wire)
         show.say("tools", ", ".join(tool.name for tool in TOOLS))
@@ -127,6 +131,8 @@ def run(options: Options, out: TextIO) -> None:
     show.file("page", picture, "open it in a browser")
     show.file("trace", options.trace, "for the Jaeger UI: Search, Upload")
     show.file("run", recording, "streamtools replay FILE")
+    if collector is not None:
+        show.say("spans", collector.send())
 
 
 async def _talk(

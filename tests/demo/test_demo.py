@@ -8,13 +8,16 @@ import json
 import re
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from display import Glass
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from demo import QUESTION, WIRES, DemoError, Options, converse, run
 from demo.model import IN_TEXT, Ask, Messages, asking
@@ -270,3 +273,35 @@ def test_a_trace_that_cannot_be_written_is_told_before_anything_is_shown(tmp_pat
     with pytest.raises(DemoError, match=r"^cannot write the trace to "):
         run(Options(replay=True, trace=tmp_path / "file" / "trace.json"), out)
     assert out.getvalue() == ""
+
+
+def test_the_spans_go_to_the_collector_that_the_environment_names_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[str, bytes]] = []
+
+    class Collecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            taken.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(400 if self.path == "/hunter2" else 200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Collecting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://ann:hunter2@{place}")
+        shown, spans = ran(tmp_path, replay=True)
+        assert f"\nspans  {spans[0]['traceID']}, sent to http://{place}\n" in shown
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://{place}/of/traces")
+        ran(tmp_path, replay=True)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://{place}/hunter2")
+        shown, _ = ran(tmp_path, replay=True)
+        assert f"\nspans  http://{place} did not take the spans (OTLP over HTTP)\n" in shown
+        server.shutdown()
+    assert [path for path, _ in taken] == ["/v1/traces", "/of/traces", "/hunter2"]
+    sent = ExportTraceServiceRequest.FromString(taken[0][1])
+    found = [span.name for one in sent.resource_spans for scope in one.scope_spans for span in scope.spans]
+    assert sorted(found) == sorted(span["operationName"] for span in spans)
