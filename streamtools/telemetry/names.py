@@ -37,6 +37,7 @@ __all__ = [
     "input_messages",
     "instructions",
     "is_pending",
+    "not_run_words",
     "parameters",
     "provider_of",
     "request_model",
@@ -65,6 +66,8 @@ class Names:
     """The model's name follows it, where the request or the stream has it."""
     tool_span: str = "execute_tool"
     """The tool's name follows it."""
+    call_span: str = "streamtools.call"
+    """A call that did not run: a span of no length. The tool's name follows it."""
     approval_span: str = "streamtools.approval"
     """The tool's name follows it."""
     wait_span: str = "streamtools.wait"
@@ -165,6 +168,8 @@ class Names:
     call_kind: str = "streamtools.call.kind"
     call_outcome: str = "streamtools.call.outcome"
     """`Observation.outcome`."""
+    call_reason: str = "streamtools.call.reason"
+    """Why a call did not run, in words; on its span of no length, whatever the outcome."""
     call_id_synthesized: str = "streamtools.call.id_synthesized"
     call_validated: str = "streamtools.call.validated"
     call_problem: str = "streamtools.call.problem"
@@ -316,6 +321,15 @@ def call_words(observation: Observation, end: StreamEnd | None) -> str:
             return f"not run: its turn failed ({stream_words(end.error)})"
         return f"not run: its turn ended by {end.finish}" if end.complete else "not run: its turn was cut"
     return OUTCOMES[outcome].words.format(type="an exception" if error is None else class_name(error))
+
+
+def not_run_words(observation: Observation, end: StreamEnd | None) -> str:
+    """Returns why a call's tool did not run, also where that is no failure."""
+    if observation.recorded:
+        return "not run again: its end is on record"
+    if is_pending(observation):
+        return "not run: it waits for an approval"
+    return "not run: its result was given" if observation.outcome == "ok" else call_words(observation, end)
 
 
 def stream_words(error: StreamError | None) -> str:

@@ -7,12 +7,12 @@
         ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
         ├ streamtools.wait {name}             a time in which a call could not start, and for what
         ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
-        ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
-        └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
+        ├ execute_tool {name}      INTERNAL   ToolStarted, for the call's `duration`; link: proposed_by -> chat
+        └ streamtools.call {name}  INTERNAL   of no length, at the Observation of a call that did not run; the same link
 
-Every announced call of kind ``function`` or ``custom`` gets one span. Values of arguments, results and texts are in a
-span only if content is captured; everything else is names, codes, counts and times, bounded and valid as UTF-8. No span
-is ever current in the consumer's context; a tool's span is, while the tool's body runs.
+Every announced call of kind ``function`` or ``custom`` gets one of the last two. Values of arguments, results and
+texts are in a span only if content is captured; everything else is names, codes, counts and times, bounded and valid as
+UTF-8. No span is ever current in the consumer's context; a tool's span is, while the tool's body runs.
 
 `Tracing` is the observer; `OpenStep` is its state of the current step, with each call; `CallSpans` draws the calls;
 `SpanBuilder` starts, names and links all spans; `AttributeWriter` words their attributes.
@@ -71,6 +71,7 @@ from .names import (
     input_messages,
     instructions,
     is_pending,
+    not_run_words,
     parameters,
     provider_of,
     request_model,
@@ -96,7 +97,7 @@ MAX_ATTRIBUTE_CHARS = 16_384  # characters of one attribute; content is for read
 
 _CAPTURING = frozenset({"true", "span_only", "span_and_event"})
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
-_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool", "early")
+_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool", "call", "early")
 
 
 class Tracing:
@@ -542,6 +543,17 @@ class AttributeWriter:
             found[self.names.call_id_synthesized] = True
         return found
 
+    def call_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
+        """Returns the attributes of a call that did not run."""
+        # No operation and no `gen_ai.tool.name`, by either of which it would count as a run of the tool.
+        names = self.names
+        found = self._of_call(step, start)
+        self._put(found, names.waiting_tool, start.name or None)
+        self._put(found, names.tool_call_id, start.call_id)
+        if start.call_id_synthesized:
+            found[names.call_id_synthesized] = True
+        return found
+
     def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
         """Returns the attributes of a call when somebody is asked whether it may run."""
         # None of `gen_ai`, by which the wait would count as a second tool.
@@ -627,10 +639,9 @@ class AttributeWriter:
             found[names.error_type] = self.text(call_error_type(observation))
         return found
 
-    def tool_lost(self, end: StepEnd) -> Attributes:
+    def tool_lost(self) -> Attributes:
         """Returns the attributes of a call without an observation."""
-        names = self.names
-        return {names.call_outcome: "unknown", names.error_type: OTHER, names.seq_last: end.seq}
+        return {self.names.call_outcome: "unknown", self.names.error_type: OTHER}
 
     def tool_content(self, call: ToolCall | None, observation: Observation) -> Attributes:
         """Returns the call's arguments, and its result for the model: JSON, or bare text."""
@@ -859,6 +870,13 @@ class OpenToolSpan:
     """The span of the approval, while somebody is asked."""
     ended: bool = False
 
+    def ends_at(self, step: OpenStep, event: Observation) -> int:
+        """Returns the end of its span, in nanoseconds of the epoch: the tool's duration, if it ran, as metrics have
+        it."""
+        if self.started_at is None or event.duration is None:
+            return step.ns(event.time)
+        return step.ns(self.started_at) + int(event.duration * 1e9)
+
 
 # -- the spans of a step's calls ---------------------------------------------------------------------------------------
 
@@ -919,14 +937,14 @@ class CallSpans:
         if known is None or known.started_at is not None:
             return
         known.started_at = event.time
-        self._open_tool(step, known, event.time)
+        self._open(step, known, event.time)
 
     def observation(self, step: OpenStep, event: Observation) -> None:
-        """Ends a call's span; one that never ran is drawn from its end."""
+        """Ends a call's span; of one that did not run it has no length."""
         known = step.calls.get(event.call_id)
         self._end_approval(step, known, "none", event)
         self._draw_waits(step, known, event)
-        span = self._ending(step, known)
+        span = self._ending(step, known, event.time)
         if known is None or span is None:
             return
         step.observed[event.seq] = span.get_span_context()
@@ -939,14 +957,16 @@ class CallSpans:
                 found[self._names.tool_queue_time] = started - ready
             for failed in event.failed_attempts:
                 span.add_event(self._names.attempt_event, self._writer.attempt(failed), step.ns(failed.ended))
+            reason = (not_run_words if started is None else call_words)(event, step.end)
+            if started is None:  # a status has no text unless it is an error
+                found[self._names.call_reason] = reason
             # ERROR for every outcome but `ok`; a call that only waits for an approval has no status.
             if event.outcome != "ok" and not is_pending(event):
-                reason, error = call_words(event, step.end), error_of(event)
-                self._builder.describe_failure(span, reason, event.error, error, step.ns(event.time))
+                self._builder.describe_failure(span, reason, event.error, error_of(event), step.ns(event.time))
             if self._writer.capture_content:
                 found |= self._writer.tool_content(known.call, event)
             span.set_attributes(found)
-        span.end(step.ns(event.time))
+        span.end(known.ends_at(step, event))
 
     def _draw_waits(self, step: OpenStep, known: OpenToolSpan | None, event: Observation) -> None:
         """Draws the times in which a call could not start; approvals have been drawn."""
@@ -960,33 +980,41 @@ class CallSpans:
                 )
                 span.end(step.ns(wait.ended))
 
-    def _ending(self, step: OpenStep, known: OpenToolSpan | None) -> Span | None:
-        """Returns the call's span, to be ended now and never again; opened here if its tool never ran."""
+    def _ending(self, step: OpenStep, known: OpenToolSpan | None, at: float) -> Span | None:
+        """Returns the call's span, to be ended now and never again; opened here if its tool did not run."""
         if known is None or known.ended:
             return None
         known.ended = True
-        return known.span or self._open_tool(step, known, known.ready_at or known.start.time)
+        return known.span if known.started_at is not None else self._open(step, known, at)
 
-    def _open_tool(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
-        if not self._wanted["execute_tool"]:
+    def _open(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
+        runs, names = known.started_at is not None, self._names
+        if not self._wanted["execute_tool" if runs else "call"]:
             return None
         # A sibling of the chat that proposed it, and not its child, because it may outlive it. A link names the cause,
         # and so do attributes, since some trace stores drop links.
         chat = self._chat(step)
         links = [] if chat is None else [self._builder.link("proposed_by", chat.get_span_context())]
-        name = self._builder.named(self._names.tool_span, known.start.name)
-        known.span = self._builder.start(step, name, self._writer.tool_start(step.start, known.start), at, links)
+        name = self._builder.named(names.tool_span if runs else names.call_span, known.start.name)
+        found = (self._writer.tool_start if runs else self._writer.call_start)(step.start, known.start)
+        known.span = self._builder.start(step, name, found, at, links)
         return known.span
 
     def end_lost(self, step: OpenStep, known: OpenToolSpan, event: StepEnd) -> None:
         """Ends what is left of a call when its step ends."""
         self._end_approval(step, known, "none", event)
-        # Every call has its observation by now. Should one have none, its span ends all the same.
-        span = self._ending(step, known)
-        if span is not None:
-            span.set_status(Status(StatusCode.ERROR))
-            span.set_attributes(self._writer.tool_lost(event))
-            span.end(step.ns(event.time))
+        span = self._ending(step, known, event.time)
+        if span is None:
+            return
+        # Every call that is run here has its observation by now. Should one have none, its span ends all the same.
+        found: Attributes = {self._names.seq_last: event.seq}
+        if known.started_at is None and not step.start.dispatches:
+            found[self._names.call_reason] = "not run here: it is left to the caller"
+        else:
+            found |= self._writer.tool_lost()
+            span.set_status(Status(StatusCode.ERROR, "its end is not known: its step is over"))
+        span.set_attributes(found)
+        span.end(step.ns(event.time))
 
 
 # -- the observer's methods, by event ----------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ class _SpanDrawing:
             return is_run
         if span.name.startswith(NAMES.chat_span):
             self._chat(span, step)
-        elif span.name.startswith(NAMES.tool_span):
+        elif span.name.startswith((NAMES.tool_span, NAMES.call_span)):
             self._call(span, step)
         elif span.name.startswith((NAMES.approval_span, NAMES.wait_span)):
             self._wait(span, step)
@@ -189,7 +189,7 @@ class _SpanDrawing:
         self.picture.touch(step)
 
     def _call(self, span: StoredSpan, step: StepLane) -> None:
-        call = self._call_of(step, span.text(NAMES.tool_call_id) or "", span.text(NAMES.tool_name) or "", span)
+        call = self._call_of(step, span.text(NAMES.tool_call_id) or "", span.tool_name, span)
         self._calls[span.key] = call
         call.start, call.end = min(call.start, self._at(span.start)), self._at(span.end)
         call.outcome, call.problem = span.text(NAMES.call_outcome), span.text(NAMES.call_problem)
@@ -213,7 +213,7 @@ class _SpanDrawing:
         self.picture.touch(call)
 
     def _wait(self, span: StoredSpan, step: StepLane) -> None:
-        call = self._call_of(step, span.text(NAMES.waiting_call) or "", span.text(NAMES.waiting_tool) or "", span)
+        call = self._call_of(step, span.text(NAMES.waiting_call) or "", span.tool_name, span)
         call.start = min(call.start, self._at(span.start))
         # What has been drawn from the queue's time of the call gives way to the spans of its waits.
         if call.id not in self._waited:

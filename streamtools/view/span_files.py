@@ -91,6 +91,11 @@ class StoredSpan:
         last = (self.text(SEMCONV.call_key) or "").rpartition(".")[2]
         return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else -1
 
+    @property
+    def tool_name(self) -> str:
+        """The tool's name; that of a call that waits, or did not run, has a name of ours."""
+        return self.text(SEMCONV.tool_name) or self.text(SEMCONV.waiting_tool) or ""
+
 
 class SpansFile(NamedTuple):
     """What a file of JSON has in it."""

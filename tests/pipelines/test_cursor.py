@@ -127,7 +127,7 @@ async def test_a_call_has_the_same_ids_in_event_log_record_and_span(caplog: pyte
     spans = {
         (span.attributes or {})["gen_ai.tool.call.id"]: span
         for span in exporter.get_finished_spans()
-        if span.name.startswith("execute_tool")
+        if span.name.startswith(("execute_tool", "streamtools.call"))
     }
     records = {vars(record)["call_id"]: vars(record) for record in caplog.records}
     assert set(records) == set(spans) == set(observations) == {"good", "bad"}

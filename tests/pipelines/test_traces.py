@@ -169,7 +169,7 @@ async def test_a_run_of_two_steps_is_one_tree_whose_second_chat_observes_the_too
                 _ = [event async for event in events]
     root = callers.get_span_context()
     steps, chats = spans.named("streamtools.step"), spans.named("chat m")
-    tools = spans.named("execute_tool double") + spans.named("execute_tool nope")
+    tools = spans.named("execute_tool double") + spans.named("streamtools.call nope")
     assert [span.parent and span.parent.span_id for span in steps] == [root.span_id] * 2
     assert [span.parent and span.parent.span_id for span in chats] == [s.context.span_id for s in steps]
     assert {span.parent and span.parent.span_id for span in tools} == {steps[0].context.span_id}

@@ -194,7 +194,8 @@ class Spans:
         return [span for span in self.all if span.name == name][-1]
 
     def tools(self) -> list[ReadableSpan]:
-        return [span for span in self.all if span.name.startswith("execute_tool")]
+        """The spans of calls, whether they ran or not."""
+        return [span for span in self.all if span.name.split(" ")[0] in ("execute_tool", "streamtools.call")]
 
 
 class Ledger(SpanProcessor):

@@ -145,7 +145,7 @@ async def test_what_a_person_decided_and_how_long_that_took() -> None:
     asked = jaeger.span("streamtools.approval pay")
     assert jaeger.tag(asked, "streamtools.approval.verdict") == "denied"
     assert jaeger.tag(asked, "gen_ai.tool.name") is None
-    call = jaeger.span("execute_tool pay")
+    call = jaeger.span("streamtools.call pay")
     assert jaeger.tag(call, "otel.status_description") == "not run: it was denied"
 
 
@@ -177,7 +177,7 @@ async def test_which_attempt_failed_and_why() -> None:
 )
 async def test_why_a_call_did_not_run(body: list[bytes], name: str, why: str) -> None:
     jaeger = await ran(body)
-    call = jaeger.span(f"execute_tool {name}")
+    call = jaeger.span(f"streamtools.call {name}")
     assert jaeger.tag(call, "error") is True
     assert jaeger.tag(call, "otel.status_description") == why
 

@@ -150,8 +150,9 @@ async def test_calls_that_are_resumed_are_linked_to_the_step_that_asked(spans: S
     suspended = events.suspended
     assert suspended is not None
     asked = spans.named("streamtools.step")
-    pending = spans.named("execute_tool pay")
+    pending = spans.named("streamtools.call pay")
     assert (pending.status.status_code, pending.events) == (StatusCode.UNSET, ()), "waiting is no failure"
+    assert attributes(pending)["streamtools.call.reason"] == "not run: it waits for an approval"
     again = Suspended.from_text(suspended.to_text(KEY), KEY)
     observers = [Tracing(spans.provider)]
     async with resume(

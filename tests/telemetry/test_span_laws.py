@@ -254,7 +254,8 @@ def told(scenario: Scenario, events: list[Event]) -> Counter[Node]:
         nodes.append((chat, name, causes, real or (cut and not left) or (end is None and failed)))
         observed = {}
         for call in (event for event in step if isinstance(event, ToolCallStart)):
-            span = f"{name} execute_tool {call.name} {call.index}"
+            ran = any(isinstance(e, ToolStarted) and e.call_id == call.call_id for e in step)
+            span = f"{name} {'execute_tool' if ran else 'call'} {call.name} {call.index}"
             seen = next(e for e in step if isinstance(e, Observation) and e.call_id == call.call_id)
             observed[seen.seq] = span
             pending = isinstance(seen.error, ApprovalPending)
@@ -314,6 +315,10 @@ def _steps(events: list[Event]) -> list[tuple[StepStart, list[Event]]]:
     return steps
 
 
+def _ns(span: ReadableSpan) -> int:
+    return (span.end_time or 0) - (span.start_time or 0)
+
+
 def _id(context: Any) -> int:
     found: int = context.span_id
     return found
@@ -329,6 +334,11 @@ def test_the_tree_of_spans_is_the_one_that_the_events_tell(scenario: Scenario) -
         events, spans = anyio.run(run, scenario, backend=backend)
         spans.check()
         assert exported(scenario, spans) == told(scenario, events)
+        # A run of a tool is as long as its observation says, and so as the metric: on the nanosecond.
+        drawn = sum(_ns(span) for span in spans.ended if span.name.startswith("execute_tool"))
+        ran = sum(int(e.duration * 1e9) for e in events if isinstance(e, Observation) and e.duration is not None)
+        assert drawn == ran
+        assert {_ns(span) for span in spans.ended if span.name.startswith("streamtools.call")} <= {0}
 
 
 @settings(max_examples=examples(150, 15), deadline=None)

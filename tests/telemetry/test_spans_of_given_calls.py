@@ -21,7 +21,7 @@ def add(a: int) -> int:
 async def test_calls_that_exist_already_are_a_step_and_ask_no_model(spans: Spans) -> None:
     calls = [("a", "add", {"a": 1}), ("b", "add", {"a": "x"})]
     await run_calls(calls, [add], observers=[Tracing(tracer_provider=spans.provider)])
-    assert spans.names() == ["execute_tool add", "execute_tool add", "streamtools.step"]
+    assert spans.names() == ["execute_tool add", "streamtools.call add", "streamtools.step"]
     outcomes = [(span.attributes or {})["streamtools.call.outcome"] for span in spans.tools()]
     assert sorted(map(str, outcomes)) == ["invalid", "ok"]
 
@@ -35,3 +35,4 @@ async def test_a_call_that_its_middleware_answers_has_a_span_without_attempts(sp
     (span,) = spans.tools()
     told = span.attributes or {}
     assert (told["streamtools.call.outcome"], told["streamtools.tool.attempts"]) == ("ok", 0)
+    assert (span.name, told["streamtools.call.reason"]) == ("streamtools.call add", "not run: its result was given")
