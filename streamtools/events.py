@@ -391,6 +391,8 @@ class ToolStarted(CausedEvent):
     call_id: str
     tool_name: str
     attempt: int = 1
+    effect: Literal["pure", "idempotent", "once"] | None = field(default=None, kw_only=True, metadata=NEVER)
+    """The tool's ``effect``."""
 
 
 @event

@@ -290,7 +290,9 @@ class Transitions:
 
     def _begin(self, call: Call) -> None:
         tool, _ = call.ready
-        started = ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, causes=call.causes)
+        started = ToolStarted(
+            call.call.call_id, tool.name, attempt=call.attempts, effect=tool.effect, causes=call.causes
+        )
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at

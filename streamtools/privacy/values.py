@@ -44,7 +44,7 @@ _KEPT = frozenset({
     "wire", "model", "response_id", "call_id", "idempotency_key", "awaits", "caller", "kind", "type", "place", "code",
     "status", "problem", "normalizations", "outcome", "finish", "finish_raw", "schema_source", "owner", "validator",
     "boundary", "observation_type", "error_type", "mime_type", "setting", "limit", "seconds", "timeout_s", "budget",
-    "scope",
+    "scope", "effect",
 })  # fmt: skip
 """Fields without content, of events, of our own values and of errors."""
 _NAMES = frozenset({"name", "tool_name", "namespace"})

@@ -61,6 +61,10 @@ class Names:
 
     run_span: str = "invoke_agent"
     """The agent's name follows it, where it has one."""
+    run_begin_span: str = "streamtools.begin.run"
+    """Written ahead, of no length: a run that began. The agent's name follows it, where it has one."""
+    call_begin_span: str = "streamtools.begin.call"
+    """Written ahead, of no length: a call that began and must not run twice. The tool's name follows it."""
     step_span: str = "streamtools.step"
     chat_span: str = "chat"
     """The model's name follows it, where the request or the stream has it."""
@@ -138,6 +142,8 @@ class Names:
 
     # -- ours: identity and cause. They repeat the span links, because some trace stores drop those. --
     run_id: str = "streamtools.run.id"
+    run_name: str = "streamtools.run.name"
+    """The agent's name on a span that is no operation of the conventions."""
     run_steps: str = "streamtools.run.steps"
     """How many responses of a model have ended in the run."""
     run_outcome: str = "streamtools.run.outcome"
@@ -187,6 +193,8 @@ class Names:
     tool_attempts: str = "streamtools.tool.attempts"
     tool_queue_time: str = "streamtools.tool.queue_time_s"
     """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
+    tool_effect: str = "streamtools.tool.effect"
+    """``pure``, ``idempotent`` or ``once``; on the span that says that a call begins."""
     approval_verdict: str = "streamtools.approval.verdict"
     """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
     approval_by: str = "streamtools.approval.by"

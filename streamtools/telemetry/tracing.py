@@ -2,17 +2,22 @@
 
     (the caller's current span)
     └ invoke_agent {name}          INTERNAL   a run of `agent_loop`, or of a `Trajectory` that was entered
+      ├ streamtools.begin.run {name}          of no length: the run has begun
       └ streamtools.step           INTERNAL   the request to StepEnd; link: follows -> the step before, without a run
         ├ chat {model}             CLIENT     the request to StreamEnd; links: observed -> tools of the step before
         ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
         ├ streamtools.wait {name}             a time in which a call could not start, and for what
         ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
+        ├ streamtools.begin.call {name}       of no length: a call begins that must not run twice, or was approved
         ├ execute_tool {name}      INTERNAL   ToolStarted, for the call's `duration`; link: proposed_by -> chat
         └ streamtools.call {name}  INTERNAL   of no length, at the Observation of a call that did not run; the same link
 
 Every announced call of kind ``function`` or ``custom`` gets one of the last two. Values of arguments, results and
 texts are in a span only if content is captured; everything else is names, codes, counts and times, bounded and valid as
 UTF-8. No span is ever current in the consumer's context; a tool's span is, while the tool's body runs.
+
+A span is exported when it ends. Those of a begin end at once, before the tool's code runs, so that a process that is
+killed leaves the run's name and the calls whose end is not known.
 
 `Tracing` is the observer; `OpenStep` is its state of the current step, with each call; `CallSpans` draws the calls;
 `SpanBuilder` starts, names and links all spans; `AttributeWriter` words their attributes.
@@ -97,7 +102,7 @@ MAX_ATTRIBUTE_CHARS = 16_384  # characters of one attribute; content is for read
 
 _CAPTURING = frozenset({"true", "span_only", "span_and_event"})
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
-_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool", "call", "early")
+_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool", "call", "early", "begin")
 
 
 class Tracing:
@@ -204,6 +209,8 @@ class Tracing:
         if self._wanted["run"]:
             name, now = self._builder.named(self._names.run_span, run.name), time.monotonic()
             self._run.start(self._builder.tracer, name, self._writer.run_start(run), now)
+        if self._wanted["begin"]:
+            self._builder.write_ahead(self._run, run)
 
     def end_run(self, outcome: str | None, error: BaseException | None) -> None:
         """Ends the span of the run, with the totals of its steps."""
@@ -426,6 +433,13 @@ class AttributeWriter:
         found: Attributes = {names.run_id: self.text(run.run_id), **names.run_constants}
         self._put(found, names.agent_name, run.name)
         self._put(found, names.conversation_id, run.conversation_id)
+        return found
+
+    def run_begin(self, run: RunFacts) -> Attributes:
+        """Returns the attributes of the fact that a run has begun."""
+        # None of `gen_ai`, by which Jaeger's UI would count it as an operation.
+        found: Attributes = {self.names.run_id: self.text(run.run_id)}
+        self._put(found, self.names.run_name, run.name)
         return found
 
     def run_end(self, run: OpenRun, outcome: str | None, error: BaseException | None) -> Attributes:
@@ -753,6 +767,12 @@ class SpanBuilder:
         """Starts a span of a step at the time of an event."""
         return self.tracer.start_span(name, step.context, kind, attributes, links, start_time=step.ns(at))
 
+    def write_ahead(self, run: OpenRun, facts: RunFacts) -> None:
+        """Writes that a run has begun, below its span."""
+        context = None if run.span is None else trace.set_span_in_context(run.span)
+        at, name = run.ns(time.monotonic()), self.named(self.names.run_begin_span, facts.name)
+        self.tracer.start_span(name, context, attributes=self.writer.run_begin(facts), start_time=at).end(at)
+
     def link(self, kind: str, context: SpanContext) -> Link:
         """Returns a link to another span, with its kind."""
         return Link(context, {self.names.link_type: kind})
@@ -868,6 +888,7 @@ class OpenToolSpan:
     span: Span | None = None
     approval: Span | None = None
     """The span of the approval, while somebody is asked."""
+    approved: bool = False
     ended: bool = False
 
     def ends_at(self, step: OpenStep, event: Observation) -> int:
@@ -920,6 +941,8 @@ class CallSpans:
     def approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
         """Ends the wait for an approval."""
         known = step.calls.get(event.call_id)
+        if known is not None:
+            known.approved = event.approved
         if known is not None and known.approval is not None and event.by:
             known.approval.set_attribute(self._names.approval_by, self._writer.people(event.by))
         self._end_approval(step, known, "approved" if event.approved else "denied", event)
@@ -937,7 +960,18 @@ class CallSpans:
         if known is None or known.started_at is not None:
             return
         known.started_at = event.time
+        if (event.effect == "once" or known.approved) and self._wanted["begin"]:
+            self._write_ahead(step, known, event)
         self._open(step, known, event.time)
+
+    def _write_ahead(self, step: OpenStep, known: OpenToolSpan, event: ToolStarted) -> None:
+        name = self._builder.named(self._names.call_begin_span, known.start.name)
+        found = {**self._writer.call_start(step.start, known.start), self._names.seq_last: event.seq}
+        if event.effect is not None:
+            found[self._names.tool_effect] = event.effect
+        if known.approved:
+            found[self._names.approval_verdict] = "approved"
+        self._builder.start(step, name, found, event.time).end(step.ns(event.time))
 
     def observation(self, step: OpenStep, event: Observation) -> None:
         """Ends a call's span; of one that did not run it has no length."""

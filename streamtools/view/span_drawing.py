@@ -155,7 +155,7 @@ class _SpanDrawing:
             is_run = span.name.startswith(NAMES.run_span) and NAMES.run_id in span.tags
             if is_run:
                 self.run(span)
-            return is_run
+            return is_run or span.name.startswith(NAMES.run_begin_span)
         if span.name.startswith(NAMES.chat_span):
             self._chat(span, step)
         elif span.name.startswith((NAMES.tool_span, NAMES.call_span)):
@@ -165,7 +165,7 @@ class _SpanDrawing:
         elif span.name.startswith(NAMES.early_span):
             self._early(span, step)
         else:
-            return False
+            return span.name.startswith(NAMES.call_begin_span)
         return True
 
     def _chat(self, span: StoredSpan, step: StepLane) -> None:

@@ -29,6 +29,7 @@ SPANS = [
     "execute_tool add",
     "execute_tool root",
     "invoke_agent sums",
+    "streamtools.begin.run sums",
     "streamtools.step",
     "streamtools.step",
 ]

@@ -54,6 +54,7 @@ def test_jaeger_gives_the_run_back_with_its_tree_its_content_its_links_and_its_f
     assert sorted(names.values()) == SPANS
     run, step = f"invoke_agent {AGENT}", "streamtools.step"
     above = {span["name"]: names.get(span.get("parentSpanId", "")) for span in spans}
+    assert above.pop(f"streamtools.begin.run {AGENT}") == run
     assert above == {run: None, step: run, "chat m": step, "execute_tool add": step, "execute_tool root": step}
 
     by_name = {span["name"]: span for span in spans if span["name"] not in ("chat m", step)}

@@ -67,12 +67,13 @@ def test_mlflow_keeps_the_tree_of_the_run(trace: Any, sent: Sent) -> None:
     names = {span.span_id: span.name for span in trace.data.spans}
     assert sorted(names.values()) == SPANS
     above = {span.name: names.get(span.parent_id) for span in trace.data.spans}
+    assert above.pop(f"streamtools.begin.run {AGENT}") == RUN
     assert above == {RUN: None, STEP: RUN, "chat m": STEP, "execute_tool add": STEP, "execute_tool root": STEP}
 
 
 def test_mlflow_knows_the_kind_of_each_span(trace: Any) -> None:
     kinds = Counter(span.span_type for span in trace.data.spans)
-    assert kinds == {"AGENT": 1, "CHAT_MODEL": 2, "TOOL": 2, None: 2}
+    assert kinds == {"AGENT": 1, "CHAT_MODEL": 2, "TOOL": 2, None: 3}
 
 
 def test_mlflow_knows_the_agent_its_session_and_its_tokens(trace: Any) -> None:

@@ -76,6 +76,7 @@ def test_phoenix_keeps_the_tree_of_the_run(seen: Callable[[str], Seen], profile:
     assert sorted(names.values()) == SPANS
     above = {node["name"]: names.get(node["parent_id"]) for node in nodes}
     run, step = f"invoke_agent {AGENT}", "streamtools.step"
+    assert above.pop(f"streamtools.begin.run {AGENT}") == run
     assert above == {run: None, step: run, "chat m": step, "execute_tool add": step, "execute_tool root": step}
 
 
@@ -83,6 +84,7 @@ def test_phoenix_keeps_the_tree_of_the_run(seen: Callable[[str], Seen], profile:
 def test_phoenix_knows_the_kind_of_each_span(seen: Callable[[str], Seen], profile: str, kind_of_a_step: str) -> None:
     kinds = {node["name"].split()[0]: node["span_kind"] for node in seen(profile)[1]}
     wanted = {"invoke_agent": "AGENT", "chat": "LLM", "execute_tool": "TOOL", "streamtools.step": kind_of_a_step}
+    wanted["streamtools.begin.run"] = kind_of_a_step
     assert kinds == wanted
 
 

@@ -154,7 +154,8 @@ async def test_observers_see_a_replay_as_they_saw_the_run(recorded: tuple[Path, 
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     await replay(path, observers=[Tracing(tracer_provider=provider), watch])
     names = [span.name for span in exporter.get_finished_spans() if span.name != "streamtools.step"]
-    assert sorted(names) == ["chat c", "chat c", "execute_tool get_weather", "invoke_agent guide"]
+    drawn = ["chat c", "chat c", "execute_tool get_weather", "invoke_agent guide", "streamtools.begin.run guide"]
+    assert sorted(names) == drawn
     assert [lane.name for lane in watch.picture.calls] == ["get_weather"]
 
 

@@ -23,6 +23,7 @@ from streamtools import Deny, Event, StreamError, Trajectory, agent_loop, pipeli
 from streamtools.errors import ApprovalPending, ToolError
 from streamtools.events import (
     ApprovalRequested,
+    ApprovalResolved,
     CausedEvent,
     Observation,
     StepEnd,
@@ -258,6 +259,13 @@ def told(scenario: Scenario, events: list[Event]) -> Counter[Node]:
             span = f"{name} {'execute_tool' if ran else 'call'} {call.name} {call.index}"
             seen = next(e for e in step if isinstance(e, Observation) and e.call_id == call.call_id)
             observed[seen.seq] = span
+            approved = any(isinstance(e, ApprovalResolved) and e.call_id == call.call_id and e.approved for e in step)
+            nodes += [
+                (f"{name} begin.call {call.name} {call.index}", name, (), False)
+                for e in step
+                if isinstance(e, ToolStarted) and e.call_id == call.call_id and e.attempt == 1
+                if e.effect == "once" or approved
+            ]
             pending = isinstance(seen.error, ApprovalPending)
             nodes.append((span, name, (("proposed_by", chat),), seen.outcome != "ok" and not pending))
             nodes += [
@@ -272,6 +280,7 @@ def told(scenario: Scenario, events: list[Event]) -> Counter[Node]:
             ]
         before = name
     if root is not None:
+        nodes.append(("begin.run law", root, (), False))
         # A reader who has left has not been told of the error, so that the run has not failed.
         nodes.append((root, None, (), failed_run and scenario.leaves_after is None))
     return Counter(nodes)
@@ -295,8 +304,8 @@ def exported(scenario: Scenario, spans: Spans) -> Counter[Node]:
 
 def _named(span: ReadableSpan) -> str:
     found = span.attributes or {}
-    if span.name.startswith("invoke_agent"):
-        return span.name
+    if span.name.startswith(("invoke_agent", "streamtools.begin.run")):
+        return span.name.removeprefix("streamtools.")
     step = f"step {found['streamtools.step.number']}"
     if span.name == "streamtools.step":
         return step
@@ -338,7 +347,8 @@ def test_the_tree_of_spans_is_the_one_that_the_events_tell(scenario: Scenario) -
         drawn = sum(_ns(span) for span in spans.ended if span.name.startswith("execute_tool"))
         ran = sum(int(e.duration * 1e9) for e in events if isinstance(e, Observation) and e.duration is not None)
         assert drawn == ran
-        assert {_ns(span) for span in spans.ended if span.name.startswith("streamtools.call")} <= {0}
+        points = ("streamtools.call", "streamtools.begin")
+        assert {_ns(span) for span in spans.ended if span.name.startswith(points)} <= {0}
 
 
 @settings(max_examples=examples(150, 15), deadline=None)
