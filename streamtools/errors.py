@@ -12,6 +12,8 @@ values, tool results or credentials.
     │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
     │  ├─ DeadlineExceeded                the time for the first chunk, the step or the run was over:
     │  │                                  "deadline_exceeded"   .limit .seconds
+    │  ├─ RequestError                    nothing came: the request itself failed, as its __cause__ says:
+    │  │                                  "request_failed"   .status .retry_after
     │  ├─ WrongWire (ValueError)          it speaks another wire than the ``wire=`` that you gave: "wrong_wire"
     │  │                                  .wire .looks_like
     │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
@@ -83,6 +85,7 @@ __all__ = [
     "ModelRetry",
     "ProviderError",
     "RemoteProtocolError",
+    "RequestError",
     "RunStillRunning",
     "RunTakenOver",
     "SchemaError",
@@ -139,6 +142,22 @@ class TruncatedStream(RemoteProtocolError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="stream_truncated")
+
+
+class RequestError(StreamError):
+    """The request for the stream failed before anything came. The turn has this error; the exception of the client's
+    library, its ``__cause__``, is raised."""
+
+    kind = "request_failed"
+    status: int | None
+    """The HTTP status of the refusal; None if there was no answer."""
+    retry_after: float | None
+    """The seconds after which the provider wants to be asked again, if it says so."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
 
 
 class WrongWire(StreamError, ValueError):

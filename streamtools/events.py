@@ -1,6 +1,7 @@
 """Defines every event, in the order in which it can occur.
 
     StepStart
+      [RequestFailed StreamEnd]                                 the request was not answered by a stream
       StreamStart
         (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
         ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallValidated]          each call; calls may interleave
@@ -37,6 +38,7 @@ from .parts import (
     Finding,
     Finish,
     Outcome,
+    RequestOutcome,
     ResumePoint,
     StepOutcome,
     ToolCall,
@@ -62,6 +64,7 @@ __all__ = [
     "ReasoningEnd",
     "ReasoningStart",
     "RefusalDelta",
+    "RequestFailed",
     "StepEnd",
     "StepStart",
     "StreamEnd",
@@ -136,6 +139,19 @@ class StepStart(CausedEvent):
     replayed: bool = field(default=False, kw_only=True)
     """True if the whole step is on record in the run's journal: its events tell what happened before, nothing runs, and
     observers do not see them."""
+
+
+@event
+class RequestFailed(CausedEvent):
+    """The model was asked, and no stream came: `StreamEnd` has the error, and the step ends."""
+
+    outcome: RequestOutcome
+    error_type: str
+    """The HTTP status, else the class of the exception."""
+    status: int | None = None
+    """The HTTP status of the refusal."""
+    retry_after: float | None = None
+    """The seconds after which the provider wants to be asked again, if it says so."""
 
 
 @event

@@ -1,8 +1,8 @@
 """Defines the parts of a response: its calls, its token counts, its pieces in order, and the reasons why it ended.
 
-Each vocabulary is one table: `FINISHES`, `OUTCOMES`, `STEP_OUTCOMES`, `RUN_OUTCOMES`, `WAITS` and `COUNTS`. All code
-that depends on a word, or shows it, reads its row: dispatch, histories, spans, metrics, prices, the terminal and the
-page. To add a word is to add it to the type and its row to the table, both here.
+Each vocabulary is one table: `FINISHES`, `OUTCOMES`, `REQUEST_OUTCOMES`, `STEP_OUTCOMES`, `RUN_OUTCOMES`, `WAITS` and
+`COUNTS`. All code that depends on a word, or shows it, reads its row: dispatch, histories, spans, metrics, prices, the
+terminal and the page. To add a word is to add it to the type and its row to the table, both here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = [
     "COUNTS",
     "FINISHES",
     "OUTCOMES",
+    "REQUEST_OUTCOMES",
     "RUN_OUTCOMES",
     "STEP_OUTCOMES",
     "WAITS",
@@ -30,6 +31,7 @@ __all__ = [
     "Outcome",
     "OutcomeFacts",
     "Part",
+    "RequestOutcome",
     "ResumePoint",
     "RunOutcome",
     "RunOutcomeFacts",
@@ -199,6 +201,17 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     ),
 }
 """Every outcome, with its consequences and its words."""
+
+RequestOutcome: TypeAlias = Literal["refused", "timed_out", "connection_lost", "failed"]
+"""The end of a request that was not answered by a stream; see `streamtools.events.RequestFailed`."""
+
+REQUEST_OUTCOMES: Mapping[RequestOutcome, str] = {
+    "refused": "the provider answered with the HTTP status of an error",
+    "timed_out": "no answer came in its time",
+    "connection_lost": "there was no connection, or it broke before anything came",
+    "failed": "the function that makes the request raised another exception, or returned no stream",
+}
+"""Every end of a failed request, with its words."""
 
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
 """The end of one step; see `streamtools.events.StepEnd.outcome`."""

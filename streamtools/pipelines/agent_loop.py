@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
-from anyio import create_task_group, move_on_after
+from anyio import create_task_group
 from anyio.abc import TaskGroup
 
 from ..dispatch import Decision, Suspended
@@ -33,7 +34,7 @@ from ..dispatch.endings import is_exhausted
 from ..dispatch.options import has_policy
 from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
-from ..errors import DeadlineExceeded, JournalError, LocalProtocolError
+from ..errors import JournalError, LocalProtocolError
 from ..event_loop import is_cancellation, is_in_generator
 from ..events import Event, Observation, ToolCallValidated
 from ..exports import Exports, export_all
@@ -49,6 +50,7 @@ from .entry import Pipeline, PipelineKeywords, of_resume, pipeline, toolset_of
 from .hosted import OpenPipeline, SyncAgentLoop, in_threads
 from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
+from .retry import Request
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -240,15 +242,14 @@ class AgentLoop:
         """The turn of the current step, else of the last one; `turns` has those that are over.
 
         Raises:
-            LocalProtocolError: the model has not been asked yet, or the first request failed or was not made.
+            LocalProtocolError: the model has not been asked yet.
         """
         if self._events is not None:
             return self._events.turn
         if not self.turns:
             if self.outcome is None:
                 raise LocalProtocolError("the run has no turn: the model has not been asked yet; iterate first")
-            why = "its tokens were spent before it began" if self.outcome == "budget" else "its first request failed"
-            raise LocalProtocolError(f"the run has no turn: {why}")
+            raise LocalProtocolError(f"the run has no turn: it ended before it began ({self.outcome})")
         return self.turns[-1]
 
     @property
@@ -429,8 +430,7 @@ class AgentLoop:
 
         Raises:
             StreamError: a stream failed.
-            LocalProtocolError: the run is over, and has no turn: its first request failed, or was not made since no
-                tokens were left.
+            LocalProtocolError: the run is over, and has no turn: no tokens were left for a request.
         """
         if self._state == "new":
             async with self:
@@ -456,12 +456,8 @@ class AgentLoop:
                 known = self._journaled.next_block(self._conversation.tools, request, self._options)
                 if known is not None:
                     return known.open_in(self._group)
-            stream = self._call_model(*asked)
-            if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
-                limits = self._options.get("limits", Limits())
-                stream = await in_time(stream, limits, requested_at=requested_at, began_at=self.trajectory.began_at)
             block = pipeline(
-                stream,
+                Request(partial(self._call_model, *asked), self._wire),
                 tools=self._conversation.tools,
                 wire=self._wire,
                 trajectory=self.trajectory,
@@ -558,9 +554,6 @@ def _has_exceeded(turn: Turn) -> bool:
 #
 # Without a mode these are the wire's own, with the tools exported for it. A mode (`streamtools.modes`) has words of
 # its own: fields of the request instead of a list of tools, payloads and results as text, and turns that only think.
-#
-# A request is an awaitable, whose result is the stream. It is awaited within the times of its step and its run: one
-# that takes too long is cancelled, and is a `DeadlineExceeded` that names the limit.
 
 
 class Conversation(Protocol):
@@ -664,33 +657,3 @@ class _ModeConversation:
     def only_thinks(self, turn: Turn) -> bool:
         return self._mode.only_thinks(turn)
 
-
-# -- a request within its time -----------------------------------------------------------------------------------------
-
-
-async def in_time(request: Awaitable[Any], limits: Limits, *, requested_at: float, began_at: float) -> Any:
-    """Awaits a request, within the times for the first chunk and the run.
-
-    Args:
-        request: the request.
-        limits: the times.
-        requested_at: when it was made, on ``time.monotonic``.
-        began_at: when the run began.
-
-    Raises:
-        DeadlineExceeded: it took too long.
-    """
-    ends = [
-        (began + seconds, name, seconds)
-        for name, seconds, began in (
-            ("first_chunk_timeout", limits.first_chunk_timeout, requested_at),
-            ("run_timeout", limits.run_timeout, began_at),
-        )
-        if seconds is not None
-    ]
-    if not ends:
-        return await request
-    end, name, seconds = min(ends)
-    with move_on_after(end - time.monotonic()):
-        return await request
-    raise DeadlineExceeded(name, seconds, "the request was not answered")

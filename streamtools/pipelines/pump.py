@@ -15,17 +15,19 @@ from anyio.lowlevel import checkpoint
 
 from ..decode.body import SLICE_BYTES, slices
 from ..decode.decoder import StreamDecoder
-from ..errors import StreamError, TruncatedStream
+from ..errors import RequestError, StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
-from ..events import Event, Observation, StreamEnd, StreamWarning, UnknownPayload
+from ..events import Event, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
 from ..limits import Limits
 from ..observers import StreamFacts
+from ..parts import REQUEST_OUTCOMES
 from ..sources import Source
 from ..text import type_name
 from .queues import Outbox
 from .step import Step
 
 if TYPE_CHECKING:
+    from ..sources.failures import Failure
     from .given_calls import CallsDecoder
 
 __all__ = ["LOOKS", "ItemDecoder", "Pump", "Transform", "unwrapped"]
@@ -158,9 +160,18 @@ class Pump:
         """Returns the error that was raised, as the turn has it."""
         if self.raised is None or isinstance(self.raised, StreamError):
             return self.raised
-        error = TruncatedStream(f"the source, a stage or a transform raised {type(self.raised).__name__}")
+        error: StreamError = TruncatedStream(f"the source, a stage or a transform raised {type(self.raised).__name__}")
+        if not self.came:
+            failed = self._failure(self.raised)
+            words = REQUEST_OUTCOMES[failed.outcome]
+            error = RequestError(f"{words} ({failed.error_type})", status=failed.status, retry_after=failed.retry_after)
         error.__cause__ = self.raised
         return error
+
+    def _failure(self, error: Exception) -> Failure:
+        from ..sources.failures import failure_of  # most requests are answered
+
+        return failure_of(error, status=self._source.status, headers=self._source.headers)
 
     async def _read(self) -> None:
         async with aclosing(self._batches()) as batches:
@@ -200,7 +211,10 @@ class Pump:
         if earlier := list(self._unsettled(decoder.restored)):
             yield earlier
         try:
-            async for item in self._seen(await self._source.items()):
+            self._pausing = True  # a request may take longer than a stream may be silent
+            items = await self._source.items()
+            self._pausing = False
+            async for item in self._seen(items):
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
                     step.emit_all(decoder.feed(item))
                     while chain.deferred is not None:
@@ -255,7 +269,13 @@ class Pump:
         error = self.stream_error()
         if self._facts is not None and self._step.observers:
             self._step.tell("end_stream", error)
-        return self._noted(self._decoder.finish(error))
+        last = self._noted(self._decoder.finish(error))
+        ended = self.raised or (None if self.end is None else self.end.error)
+        is_unanswered = self.raised is not None and not self.came
+        if ended is not None and self._facts is not None and (is_unanswered or self._source.status is not None):
+            failed = self._failure(ended)
+            self._step.emit(RequestFailed(failed.outcome, failed.error_type, failed.status, failed.retry_after))
+        return last
 
     def _noted(self, last: list[Event]) -> list[Event]:
         for event in last:

@@ -35,6 +35,7 @@ from ..events import (
     Observation,
     OutputDelta,
     OutputEnd,
+    RequestFailed,
     StepEnd,
     StepStart,
     StreamWarning,
@@ -423,7 +424,7 @@ class _Body:
 # a decoder's kind has to be the next one in it.
 
 _OTHERS = (
-    StepStart, StepEnd, ToolStarted, ToolProgress, ApprovalRequested, ApprovalResolved, Observation,
+    StepStart, StepEnd, RequestFailed, ToolStarted, ToolProgress, ApprovalRequested, ApprovalResolved, Observation,
 )  # fmt: skip
 """Events that no decoder makes."""
 _EITHER = (StreamWarning, UnknownPayload)  # made by decoders, and by pipelines

@@ -158,10 +158,20 @@ class Source:
 
     def explain(self, error: BaseException) -> None:
         """Adds a note to the error that the stream has ended with, if its response has the HTTP status of an error."""
+        if self.status is not None:
+            error.add_note(f"The response has the HTTP status {self.status}.")
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status of the response, if it is that of an error."""
         numbers = (getattr(self._response, name, None) for name in ("status_code", "status"))
         status = next((number for number in numbers if isinstance(number, int)), 0)
-        if status >= _FIRST_ERROR:
-            error.add_note(f"The response has the HTTP status {status}.")
+        return status if status >= _FIRST_ERROR else None
+
+    @property
+    def headers(self) -> Any:
+        """The headers of the response, if it has any."""
+        return getattr(self._response, "headers", None)
 
     def _read(self, stream: Any, kind: Kind | None) -> AsyncIterator[Any]:
         if kind is Kind.MEMORY:

@@ -41,7 +41,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer
 
-from ..errors import LocalProtocolError, ProviderError, StreamError, StreamToolsError, ToolFailed
+from ..errors import LocalProtocolError, ProviderError, RequestError, StreamError, StreamToolsError, ToolFailed
 from ..events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -718,6 +718,9 @@ def stream_outcome(end: StreamEnd) -> StepOutcome:
 def stream_error_type(error: StreamError | None) -> str:
     """Returns the `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
     # The conventions ask for low cardinality: prose in the place of a code would make each error a type of its own.
+    if isinstance(error, RequestError):
+        cause = error.__cause__
+        return str(error.status) if error.status is not None else OTHER if cause is None else class_name(cause)
     if isinstance(error, ProviderError):
         for code in (error.type, error.code):
             if code is not None and _CODE.fullmatch(str(code)):

@@ -25,7 +25,7 @@ from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 
 from streamtools import Event, Limits, Observation, StreamEnd, TextDelta, pipeline, tool
 from streamtools.errors import ProviderError, RemoteProtocolError, TruncatedStream
-from streamtools.events import StepEnd, StepStart, StreamStart, ToolStarted
+from streamtools.events import RequestFailed, StepEnd, StepStart, StreamStart, ToolStarted
 from streamtools.telemetry import Tracing
 from streamtools.testing import ScriptedSource
 
@@ -529,7 +529,7 @@ async def test_an_error_that_comes_first_is_raised_before_anything_was_said_and_
                     seen.append(event)
     assert isinstance(caught.value, kind)
     told = [type(event) for event in seen if type(event) is not StreamStart]
-    assert told == [StepStart, StreamEnd, StepEnd]
+    assert told == [StepStart, *([RequestFailed] if then else []), StreamEnd, StepEnd]
     assert begun == 1
     assert (events.turn.text, events.turn.calls, events.turn.observations) == ("", (), ())
 

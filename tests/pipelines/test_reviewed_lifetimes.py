@@ -16,7 +16,7 @@ from streams import anthropic, chat, hanging, sse, stream
 
 from streamtools import Event, Limits, Observation, TextDelta, ToolCallValidated, ToolContext, Turn, pipeline, tool
 from streamtools.dispatch import CallPool
-from streamtools.errors import LocalProtocolError, TruncatedStream
+from streamtools.errors import LocalProtocolError, RequestError, TruncatedStream
 from streamtools.events import StepEnd, ToolProgress
 from streamtools.pipelines.agent_loop import agent_loop
 from streamtools.pipelines.queues import WhenFull
@@ -391,16 +391,15 @@ async def test_a_reader_of_a_run_that_was_cancelled_may_be_followed_by_another()
 
 
 @asynchronous
-async def test_a_run_whose_first_request_has_failed_says_so_when_it_is_to_be_finished_again() -> None:
+async def test_a_run_whose_first_request_has_failed_is_over_and_asks_no_more() -> None:
     async def ask(messages: list[Any], tools: list[Any]) -> None:
         raise ConnectionError("no route")
 
     async with agent_loop(ask, ASKED, wire=CHAT) as run:
         with pytest.raises(ConnectionError):
             await run.finish()
-        with pytest.raises(LocalProtocolError, match="first request failed"):
-            await run.finish()
-    assert (run.outcome, run.turns) == ("error", ())
+        assert isinstance((await run.finish()).error, RequestError)
+    assert (run.outcome, len(run.turns)) == ("error", 1)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,11 @@ async def test_a_run_whose_request_fails_says_so_by_its_kind_and_raises_it_to_th
     client = Client()
     with pytest.raises(ConnectionRefusedError):
         await client.request(EventStreamResponse(agent_loop(ask, [], wire=WIRE)))
-    assert client.told == [("run_end", {"outcome": "error", "kind": "internal_error"})]
+    assert client.told[-2:] == [
+        ("step_end", {"outcome": "error"}),
+        ("run_end", {"outcome": "error", "kind": "request_failed"}),
+    ]
+    assert "secret.example" not in str(client.body)
 
 
 async def test_an_opened_pipeline_is_read_to_its_end_and_closed() -> None:

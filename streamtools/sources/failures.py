@@ -1,0 +1,162 @@
+"""Reads from an exception how a request or its stream failed, and whether it may help to ask again.
+
+In: an exception of any client's library, or a `StreamError`; the HTTP status and headers of its response, if there is
+one. Out: a `Failure`. Attributes and the names of classes decide, so that no library is imported.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ..errors import DeadlineExceeded, ProviderError, RequestError, StreamError, TruncatedStream
+from ..parts import RequestOutcome
+from ..text import class_name
+
+__all__ = ["Failure", "failure_of"]
+
+_FIRST_ERROR = 400  # of the HTTP statuses
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that may be another one soon."""
+_OF_ONE_PROVIDER = frozenset({401, 402, 403, 404})
+"""Statuses that another provider need not answer with: a key, a bill, a model."""
+
+# The classes that libraries derive from, whose own names differ: openai and anthropic; httpx; aiohttp; requests;
+# urllib3; botocore; http.client; websockets; anyio.
+_OF_CONNECTIONS = frozenset(
+    {
+        "APIConnectionError", "BrokenResourceError", "ChunkedEncodingError", "ClientConnectionError",
+        "ClientPayloadError", "ConnectionClosed", "ConnectionError", "HTTPClientError", "IncompleteRead",
+        "ProtocolError", "SSLError", "TransportError", "gaierror",
+    }
+)  # fmt: skip
+_OF_THE_PROGRAM = frozenset({"InvalidURL", "LocalProtocolError", "SSLCertVerificationError", "UnsupportedProtocol"})
+
+# The words for errors in band. https://docs.claude.com/en/api/errors,
+# https://platform.openai.com/docs/guides/error-codes, https://cloud.google.com/apis/design/errors,
+# https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html; read 2026-11-28.
+_PASSING_WORDS = frozenset(
+    {
+        "api_error", "deadline_exceeded", "internal", "internal_error", "internal_server_error",
+        "internalserverexception", "modelstreamerrorexception", "modeltimeoutexception", "overloaded",
+        "overloaded_error", "rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "server_error",
+        "service_unavailable", "serviceunavailableexception", "throttlingexception", "timeout_error", "unavailable",
+    }
+)  # fmt: skip
+_SPENT_WORDS = frozenset({"billing_hard_limit_reached", "insufficient_quota"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The way in which a request or its stream failed."""
+
+    outcome: RequestOutcome
+    error_type: str
+    """The HTTP status, the provider's own word, or the class of the exception."""
+    status: int | None = None
+    retry_after: float | None = None
+    """The seconds after which the provider wants to be asked again."""
+    may_pass: bool = False
+    """The same request may be answered soon."""
+    is_of_one_provider: bool = False
+    """Another provider may answer it."""
+
+
+def failure_of(error: BaseException, *, status: int | None = None, headers: Any = None) -> Failure:
+    """Returns the way in which a request or its stream failed.
+
+    Args:
+        error: the exception.
+        status, headers: of the response that came, if the exception has none.
+    """
+    if isinstance(error, RequestError) and error.__cause__ is not None:
+        error = error.__cause__
+    names = {kind.__name__ for kind in type(error).__mro__}
+    words = [str(word).lower() for name in ("type", "code") if (word := getattr(error, name, None)) is not None]
+    status = _status(error) or status
+    if status is not None and status < _FIRST_ERROR:
+        status = None
+    is_ours = isinstance(error, StreamError)
+    if status is not None:
+        outcome: RequestOutcome = "refused"
+    elif isinstance(error, (TimeoutError, DeadlineExceeded)) or any("Timeout" in name for name in names):
+        outcome = "timed_out"
+    elif isinstance(error, TruncatedStream) or (not is_ours and names & _OF_CONNECTIONS):
+        outcome = "connection_lost"
+    else:
+        outcome = "failed"
+    passes = outcome in ("timed_out", "connection_lost") or not _PASSING_WORDS.isdisjoint(words)
+    if isinstance(error, DeadlineExceeded):
+        passes = error.limit == "first_chunk_timeout"
+    elif isinstance(error, StreamError) and error.kind == "empty_stream":
+        passes = True
+    if status is not None:
+        passes = status >= 500 or status in _PASSING
+    is_spent = not _SPENT_WORDS.isdisjoint(words)
+    return Failure(
+        outcome=outcome,
+        error_type=_error_type(error, status),
+        status=status,
+        retry_after=_retry_after(error, headers),
+        may_pass=passes and not is_spent and not names & _OF_THE_PROGRAM,
+        is_of_one_provider=is_spent or status in _OF_ONE_PROVIDER,
+    )
+
+
+def _error_type(error: BaseException, status: int | None) -> str:
+    if isinstance(error, ProviderError) and error.type is not None and error.type.replace("_", "").isalnum():
+        return error.type[:64]
+    if status is not None:
+        return str(status)
+    return error.kind if isinstance(error, StreamError) else class_name(error)
+
+
+def _status(error: BaseException) -> int | None:
+    """Returns the HTTP status that an exception has, wherever its library keeps it."""
+    response = getattr(error, "response", None)
+    found = [getattr(error, name, None) for name in ("status_code", "status", "code")]
+    found += [getattr(response, name, None) for name in ("status_code", "status")]
+    if isinstance(response, Mapping):  # botocore's
+        found.append(_metadata(response).get("HTTPStatusCode"))
+    if isinstance(error, ProviderError):  # in band, some say it as text
+        code = str(error.code)
+        found.append(int(code) if code.isdecimal() and len(code) == 3 else None)
+    return next((one for one in found if type(one) is int and 100 <= one < 600), None)
+
+
+def _metadata(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = response.get("ResponseMetadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _retry_after(error: BaseException, headers: Any) -> float | None:
+    """Returns the seconds that a response asks to wait for, by a header, as seconds or as a date."""
+    response = getattr(error, "response", None)
+    of_botocore = _metadata(response).get("HTTPHeaders") if isinstance(response, Mapping) else None
+    for holder in (getattr(error, "headers", None), getattr(response, "headers", None), of_botocore, headers):
+        if not isinstance(holder, Mapping):
+            continue
+        named = {str(name).lower(): value for name, value in holder.items()}
+        for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+            seconds = _seconds(named.get(name))
+            if seconds is not None:
+                return seconds * unit
+    return None
+
+
+def _seconds(given: Any) -> float | None:
+    if given is None:
+        return None
+    text = given.decode("ascii", "replace") if isinstance(given, bytes) else str(given)
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
