@@ -1,6 +1,6 @@
 """Defines every event, in the order in which it can occur.
 
-    StepStart
+    StepStart MessageAdded*
       [RequestFailed StreamEnd]                                 the request was not answered by a stream
       StreamStart
         (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
@@ -57,6 +57,7 @@ __all__ = [
     "OutputDelta",
     "OutputEnd",
     "NO_MOMENT",
+    "MessageAdded",
     "Moment",
     "Preview",
     "ProviderItem",
@@ -152,6 +153,19 @@ class RequestFailed(CausedEvent):
     """The HTTP status of the refusal."""
     retry_after: float | None = None
     """The seconds after which the provider wants to be asked again, if it says so."""
+
+
+@event
+class MessageAdded(CausedEvent):
+    """A message of the user's has entered the history: the request of this step is the first that has it. See
+    `AgentLoop.say`."""
+
+    message_id: str
+    """The id that `AgentLoop.say` returned."""
+    messages: tuple[Any, ...] = field(default=(), repr=False)
+    """The message in the wire's own shape: one, or as many as the wire needs."""
+    when: Literal["next", "now"] = "next"
+    """When it was to be added: ``now`` has cut the response of the step before."""
 
 
 @event
@@ -658,7 +672,8 @@ class StepEnd(CausedEvent):
     """Nothing more will come of this step: every call has its observation."""
 
     outcome: StepOutcome = field(default="complete", metadata=ALWAYS)
-    """``abandoned``: the consumer left the block before the end; ``cancelled``: it was cancelled from outside."""
+    """``abandoned``: the consumer left the block before the end, or the response was cut (`AgentLoop.say`, ``stop``);
+    ``cancelled``: it was cancelled from outside."""
 
 
 @event

@@ -237,7 +237,7 @@ STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
 
 RunOutcome: TypeAlias = Literal[
     "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "retries_exhausted", "error", "suspended",
-    "left"
+    "cancelled", "left"
 ]  # fmt: skip
 """The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
 
@@ -258,12 +258,13 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "unanswered": RunOutcomeFacts(words="the model called a tool of the provider's for which none was given"),
     "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again", goes_on=True),
     "stopped": RunOutcomeFacts(words="`stop` returned True"),
-    "max_steps": RunOutcomeFacts(words="the run would have gone on, with results or with thoughts"),
+    "max_steps": RunOutcomeFacts(words="the run would have gone on, with results, thoughts or a message"),
     "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling when its calls were"),
     "retries_exhausted": RunOutcomeFacts(words="the model went on with calls that it had read not to make again"),
     "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
     "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", goes_on=True),
+    "cancelled": RunOutcomeFacts(words="`AgentLoop.stop` was called"),
     "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end", goes_on=True),
 }
 """Every end of a run, with its words."""

@@ -552,6 +552,7 @@ class Calls:
         self._reading: dict[Call, Callable[[Call], None]] = {}  # those that wait until texts are read, in order
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._given: anyio.Event | None = None
+        self._cut: str | None = None  # why the response was cut
 
     def listeners(self) -> dict[type[Event], Callable[[Any], None]]:
         """Returns the method that takes an event which has been emitted, by the event's type."""
@@ -569,6 +570,17 @@ class Calls:
         transitions.stopped = transitions.stopped or reason
         transitions.move_all("stopped", transitions.calls.values(), None if reason == LEFT else reason)
         self._tell()
+
+    def cut(self, reason: str) -> None:
+        """Starts nothing more: calls that have not begun are skipped, the others go on."""
+        self._cut = self._transitions.stopped = self._transitions.stopped or reason
+        self._transitions.move_all("bad_end", self._transitions.calls.values())
+        self._tell()
+
+    @property
+    def is_asking(self) -> bool:
+        """True while a call waits for an approval."""
+        return any(call.state == "asked" for call in self._transitions.calls.values())
 
     def cancel(self) -> None:
         """Cancels every call that runs or waits for its turn to run; each is observed as it stops."""
@@ -668,7 +680,8 @@ class Calls:
         call.call, call.tool = ended, self._tools.called(ended)
         if ended.status == "truncated":
             error = event.error or CallTruncated("the call's arguments were cut")
-            self._refuse(call, Ending("truncated", error))
+            cut = None if self._cut is None else endings.skipped(None, self._cut, by_hand=False)
+            self._refuse(call, cut or Ending("truncated", error))
         elif ended.problem == "missing_name" or (call.tool is None and ended.problem is None):
             unknown = endings.unknown_tool(ended.name, self._tools.names, ended.awaits)
             self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))

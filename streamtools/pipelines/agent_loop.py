@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+import uuid
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
@@ -48,6 +49,7 @@ from ..turn import Turn
 from ..wires import Wire, find
 from .entry import Pipeline, PipelineKeywords, of_resume, pipeline, toolset_of
 from .hosted import OpenPipeline, SyncAgentLoop, in_threads
+from .inbox import INTERRUPTED, STOPPED, Inbox, When
 from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
 from .retry import Request
@@ -227,6 +229,7 @@ class AgentLoop:
         self._left_suspended = None if resuming is None else resuming[0]
         self._journaled = journaled
         self._skip_replayed = skip_replayed
+        self._inbox = Inbox(wire)
         self._asked = 0  # how often the model was asked
         self._exhausted = False  # the model has read of all calls of the latest turn that they are not wanted again
         self._is_ours = False  # the trajectory was entered here
@@ -272,20 +275,29 @@ class AgentLoop:
         """
         turns = list(self._all_turns)
         current = None if self._events is None else turns[-1]
-        begun_with = list(self._begun_with)
+        begun_with, resumed = list(self._begun_with), None
         if self._resuming is not None and turns:
-            seen = {observation.call_id: observation for observation in turns.pop(0).observations}
+            resumed = turns[0]
+            seen = {observation.call_id: observation for observation in resumed.observations}
             waited = (seen.get(call.call_id, call) for call in self._resuming[0].placeholders())
             begun_with = self._conversation.with_results(begun_with, waited)
         # A call of the current turn may run, and has no observation yet. An answer that its provider ended as an error
         # is all that the run has, if nothing was to be asked again.
         answer = self.turns[-1] if self.outcome == "answered" else None
         kept = (
-            turn
-            for turn in turns
-            if self._drafts or not turn.is_draft or turn is answer or (turn is current and turn.calls)
+            self._conversation.messages(turn)
+            if turn is not resumed
+            and (
+                self._drafts
+                or not turn.is_draft
+                or turn is answer
+                or (turn is current and turn.calls)
+                or self._inbox.has_cut(number)
+            )
+            else ()
+            for number, turn in enumerate(turns)
         )
-        return [*begun_with, *(message for turn in kept for message in self._conversation.messages(turn))]
+        return self._inbox.history(begun_with, kept)
 
     @property
     def suspended(self) -> Suspended | None:
@@ -319,6 +331,70 @@ class AgentLoop:
         """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on."""
         return await self._step().run_call(call)
 
+    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
+        """Adds a message of the user's to the run that goes on; returns its id. `MessageAdded` shows when it enters the
+        history. It never stands between a call and its result; where the run would end with an answer, the model is
+        asked once more. While a call waits for an approval, the message waits, too, and decides nothing.
+
+        Args:
+            message: text, or a user's message as the wire has it, which is copied.
+            when: ``"next"``: after the results of the current step. ``"now"``: its response is cut, calls that have not
+                begun are ``skipped``, and the others go on to their end.
+
+        Raises:
+            LocalProtocolError: the run has not begun, or is over; or this is another thread.
+            TypeError: it is neither text nor a message.
+            ValueError: it is no message of a user's, or `when` is not known.
+        """
+        self._inbox.check("say", is_over=self._state == "left" or self.outcome is not None)
+        entry = self._inbox.say(message, when)
+        if self._journaled is not None:
+            self._journaled.put(entry)
+        self._cut_for(when)
+        return str(entry["id"])
+
+    def _cut_for(self, when: When) -> None:
+        if when == "now" and self._cut(INTERRUPTED, spares_approvals=True):
+            self._inbox.note_cut(len(self.turns))
+
+    @property
+    def unread(self) -> tuple[dict[str, Any], ...]:
+        """What was said and is in no request yet: each with its ``id`` and its ``messages``. If the run has ended
+        before, as at `max_steps`, they are not among `messages`."""
+        return self._inbox.waiting
+
+    def stop(self) -> bool:
+        """Ends the run in good order, as ``cancelled``: the response is cut, calls that have not begun are ``skipped``,
+        and the others go on to their end. Returns False if that changes nothing. Iterate on for the last events.
+
+        Raises:
+            LocalProtocolError: the run has not begun; or this is another thread.
+        """
+        self._inbox.check("stop", is_over=False)
+        changes = self._state == "open" and self.outcome is None and not self._inbox.is_stopped
+        if changes:
+            if self._journaled is not None:
+                self._journaled.put({"id": uuid.uuid4().hex, "kind": "stop"})
+            self._stop_now()
+        return changes
+
+    def _stop_now(self) -> None:
+        self._inbox.is_stopped = True
+        self._cut(STOPPED, spares_approvals=False)
+
+    def _cut(self, reason: str, *, spares_approvals: bool) -> bool:
+        return self._events is not None and self._events.cut(reason, spares_approvals=spares_approvals)
+
+    def _take_entry(self, entry: Mapping[str, Any]) -> None:
+        """Takes what somebody elsewhere, or an earlier process, has put into the run."""
+        if self.outcome is not None:
+            return
+        if entry["kind"] == "stop":
+            self._stop_now()
+        else:
+            self._inbox.say(entry["message"], entry["when"], entry["id"])
+            self._cut_for(entry["when"])
+
     def _step(self) -> OpenPipeline:
         if self._events is None:
             raise LocalProtocolError("no step goes on; decide about a call after its ApprovalRequested")
@@ -332,17 +408,22 @@ class AgentLoop:
             suspended, decisions = self._resuming
             await suspended.decide(decisions, store)
         if self._journaled is not None:
-            await self._journaled.begin()
+            await self._journaled.begin(self._inbox)
         self._state = "open"
+        self._inbox.open()
         self._is_ours = self.trajectory.enter()
         if not is_in_generator():
             self._group = await create_task_group().__aenter__()
+        if self._journaled is not None:
+            await self._journaled.watch(self._take_entry, self._group)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         self._state = "left"
+        if self._journaled is not None:
+            self._journaled.stop_watching()
         try:
             if self._group is not None:
                 await self._leave(self._group, kind)
@@ -350,7 +431,9 @@ class AgentLoop:
                 await self._events.leave(cancelled=is_cancellation(kind))
         finally:
             self._keep()
-            if self.outcome is None:
+            if self.outcome is None and self._inbox.is_stopped:
+                self.outcome = "cancelled"
+            elif self.outcome is None:
                 self.outcome = "left" if self.suspended is None else "suspended"
             if self._is_ours:
                 self.trajectory.leave(self.outcome, error)
@@ -393,10 +476,10 @@ class AgentLoop:
     async def _next(self) -> Event:
         while self.outcome is None:
             if self._events is None:
-                if self._are_tokens_spent():
-                    self.outcome = "budget"
+                self._decide_before()
+                if self.outcome is not None:
                     break
-                self._events = await self._begin()
+                self._events = self._begin()
             try:
                 event = await self._events.__anext__()
                 if not (self._skip_replayed and self._journaled is not None and self._journaled.is_replaying):
@@ -443,32 +526,34 @@ class AgentLoop:
     def __await__(self) -> Generator[Any, Any, Turn]:
         return self.finish().__await__()
 
-    async def _begin(self) -> OpenPipeline:
+    def _begin(self) -> OpenPipeline:
         try:
             if self._resuming is not None and not self.turns:
                 return self._resume(self._resuming[0]).open_in(self._group)
+            turn, origins, journaled = len(self.turns), self.trajectory.origins, self._journaled
+            if journaled is not None and journaled.has_next:
+                self._inbox.put_back(journaled.said_before_next(), turn, origins)
+            else:
+                self._inbox.take(turn, origins)
             self._asked += 1
             requested_at = time.monotonic()
             self.trajectory.began_at = self.trajectory.began_at or requested_at
             asked = self._conversation.request(self.messages)
-            if self._journaled is not None:
-                request = {"messages": asked[0]}
-                known = self._journaled.next_block(self._conversation.tools, request, self._options)
-                if known is not None:
-                    return known.open_in(self._group)
-            block = pipeline(
+            request = {"messages": asked[0]}
+            block = journaled and journaled.next_block(self._conversation.tools, request, self._options)
+            block = block or pipeline(
                 Request(partial(self._call_model, *asked), self._wire),
                 tools=self._conversation.tools,
                 wire=self._wire,
                 trajectory=self.trajectory,
                 requested_at=requested_at,
-                request={"messages": asked[0]},
+                request=request,
                 **self._options,
             )
         except Exception:
             self.outcome = "error"
             raise
-        return block.open_in(self._group)
+        return block.beginning_with(self._inbox.events()).open_in(self._group)
 
     def _resume(self, suspended: Suspended) -> Pipeline:
         """Returns the step that was left: the decisions about its calls are on record, and the model is not asked."""
@@ -489,15 +574,29 @@ class AgentLoop:
         if self.unsettled:
             self.outcome = "suspended"
 
+    @property
+    def _is_stopped(self) -> bool:
+        """True if the run is to end now: steps on record come first."""
+        return self._inbox.is_stopped and not (self._journaled is not None and self._journaled.has_next)
+
+    def _decide_before(self) -> None:
+        """Sets the outcome if the model is not to be asked, now that it would be."""
+        if self._is_stopped:
+            self.outcome = "cancelled"
+        elif self._are_tokens_spent():
+            self.outcome = "budget"
+
     def _decide(self, turn: Turn) -> None:
         """Sets the outcome if the model is not to be asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
         exhausted = self._has_exhausted(turn)
         finish = None if turn.finish is None else FINISHES[turn.finish]
         goes_on = finish is not None and finish.goes_on
-        if finish is not None and not finish.is_over:
+        if self._is_stopped:
+            self.outcome = "cancelled"
+        elif finish is not None and not finish.is_over:
             self.outcome = "pending"
-        elif not (ours or goes_on or self._conversation.only_thinks(turn)):
+        elif not (ours or goes_on or self._inbox.waiting or self._conversation.only_thinks(turn)):
             self.outcome = "answered"
         elif turn.unanswered:
             self.outcome = "unanswered"
@@ -520,7 +619,7 @@ class AgentLoop:
         """Returns whether the model may not be asked, since the tokens of its run or of its pool are spent."""
         if self._resuming is not None and not self.turns:
             return False  # the step begins with calls, and does not ask
-        if self._journaled is not None and self._journaled.has_next():
+        if self._journaled is not None and self._journaled.has_next:
             return False
         limits, pool = self._options.get("limits", Limits()), self._options.get("pool")
         budgets = Budgets(limits, self.trajectory.spent, None if pool is None else pool.budget)
@@ -656,4 +755,3 @@ class _ModeConversation:
 
     def only_thinks(self, turn: Turn) -> bool:
         return self._mode.only_thinks(turn)
-

@@ -12,7 +12,7 @@ step has its end.
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import replace
 from types import TracebackType
@@ -104,6 +104,7 @@ class Pipeline:
         self._replayed = False
         self._asks_model = asks_model
         self._request = request
+        self._begins_with: tuple[Event, ...] = ()
         self._dispatches = options.policy not in LEAVES_CALLS
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
@@ -280,6 +281,21 @@ class Pipeline:
         self._outbox.resting &= not changed
         return changed
 
+    def cut(self, reason: str, *, spares_approvals: bool) -> bool:
+        """Ends the response here, without an error: nothing more is read, calls that have not begun are ``skipped``,
+        the others go on to their end. Returns False if that is not to be done. `AgentLoop` calls this.
+
+        Args:
+            reason: why, for the model to read about the calls.
+            spares_approvals: nothing is cut while a call waits for an approval.
+        """
+        if self._state == "left" or (spares_approvals and self._calls.is_asking):
+            return False
+        self._pump.cut()
+        self._calls.cut(reason)
+        self._outbox.resting = False
+        return True
+
     def _decide(
         self, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, reason: str | None = None
     ) -> bool:
@@ -413,6 +429,11 @@ class Pipeline:
         self._asks_model, self._resumes, self._replayed = False, traceparent, replayed
         return self
 
+    def beginning_with(self, events: Iterable[Event]) -> Pipeline:
+        """Emits these events behind its `StepStart`. Returns itself. `agent_loop` calls this."""
+        self._begins_with = tuple(events)
+        return self
+
     # -- the block -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Pipeline:
@@ -461,6 +482,8 @@ class Pipeline:
             resumes=self._resumes,
             replayed=self._replayed,
         )
+        for event in self._begins_with:
+            self._step.emit(event)
         self._group = create_task_group()
         await self._group.__aenter__()
         try:

@@ -11,7 +11,7 @@ own, whose error is raised where the handle is read or closed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
@@ -31,6 +31,7 @@ from ..event_loop import call_soon, is_asyncio, is_running, spawn
 from ..events import Event, Observation, StepEnd, ToolCallValidated
 from ..parts import ToolCall, Usage
 from ..turn import Turn
+from .inbox import When
 from .queues import Branch, WhenFull
 from .refusals import asynchronous_only
 from .trajectory import Trajectory
@@ -89,6 +90,7 @@ class HostedBlock(HasCalls, Protocol):
     @property
     def resting(self) -> bool: ...
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch: ...
+    def cut(self, reason: str, *, spares_approvals: bool) -> bool: ...
 
 
 class Hosted:
@@ -233,6 +235,10 @@ class OpenPipeline:
         """Stops one call, and no other; see `Pipeline.cancel`."""
         return self._pipeline.cancel(call, reason)
 
+    def cut(self, reason: str, *, spares_approvals: bool) -> bool:
+        """Ends the response here; see `Pipeline.cut`."""
+        return self._pipeline.cut(reason, spares_approvals=spares_approvals)
+
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
         """Returns one more consumer of the events from now on; see `Pipeline.branch`."""
         return self._pipeline.branch(size=size, when_full=when_full)
@@ -359,6 +365,10 @@ class Run(Block, Protocol):
     def messages(self) -> list[Any]: ...
     @property
     def usage(self) -> Usage: ...
+    @property
+    def unread(self) -> tuple[dict[str, Any], ...]: ...
+    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str: ...
+    def stop(self) -> bool: ...
 
 
 B = TypeVar("B", bound=Block)
@@ -517,6 +527,19 @@ class SyncAgentLoop(SyncBlock[Run]):
     def usage(self) -> Usage:
         """As `AgentLoop.usage`."""
         return self._ask(lambda: self._block.usage)
+
+    @property
+    def unread(self) -> tuple[dict[str, Any], ...]:
+        """As `AgentLoop.unread`."""
+        return self._ask(lambda: self._block.unread)
+
+    def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
+        """Adds a message of the user's, from any thread; see `AgentLoop.say`."""
+        return self._ask(lambda: self._block.say(message, when=when))
+
+    def stop(self) -> bool:
+        """Ends the run in good order, from any thread; see `AgentLoop.stop`."""
+        return self._ask(self._block.stop)
 
 
 def in_threads(call_model: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,20 +15,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
+import sqlite3
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import orjson
+from anyio import CancelScope
+from anyio.abc import TaskGroup
 from pydantic_core import PydanticSerializationError, to_json
 
 from ..codec import read_event, read_value, written_event, written_value
 from ..dispatch.endings import recount
 from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter, journal_of
 from ..dispatch.store import Claim, IdempotencyStore
-from ..errors import JournalError, StreamError, ToolNotStarted
+from ..errors import JournalError, RunTakenOver, StreamError, ToolNotStarted
+from ..event_loop import spawn
 from ..events import Event, Observation, StepEnd, StepStart, StreamEnd
 from ..limits import Limits
 from ..observers import StreamFacts
@@ -40,6 +46,7 @@ from ..turn import Turn
 from ..wires import Wire, find
 from .block import Pipeline
 from .entry import PipelineKeywords, pipeline, reads_text, toolset_of
+from .inbox import Inbox
 from .trajectory import KeptResults, Trajectory
 
 if TYPE_CHECKING:
@@ -48,6 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["JournaledRun", "journal_of"]
 
 _PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
+_LOOKS_EVERY_S = 0.2
+_logger = logging.getLogger("streamtools")
+T = TypeVar("T")
 _DECODING = ("stages", "transforms", "output", "limits")
 """The options of a step whose calls do not run."""
 
@@ -91,12 +101,17 @@ class JournaledRun:
         self._store = journal.store if store is None else store
         self._by_hand = starts_by_hand
         self._lease: JournalLease | None = None
-        self._on_record: dict[int, JournaledResponse] = {}
+        self._on_record: deque[JournaledResponse] = deque()
+        self._inbox: Inbox | None = None
+        self._said = 0  # how many entries were in the history of the latest response on record
+        self._known_entries: set[str] = set()
+        self._putting: list[Waiter] = []
+        self._watching: CancelScope | None = None
         self._ends: list[tuple[int, bytes]] = []  # of steps that are over, to be stored
         self._step = -1
         self._items: list[bytes | dict[str, Any]] = []
         self._salt = 0
-        self._has_ended = anyio.Event()  # the response of the step
+        self._has_ended: anyio.Event | None = None  # the response of the step; a run is made outside a loop, too
         self._is_stored: Waiter | None = None
         self._known: tuple[Observation, ...] | None = None  # of the step that is replayed
         self._spent = (0, 0)
@@ -108,20 +123,36 @@ class JournaledRun:
         """True while the current step is on record with its ends."""
         return self._known is not None
 
-    async def begin(self) -> None:
+    async def begin(self, inbox: Inbox) -> None:
         """Takes the lease of the run, and reads what is on record.
+
+        Args:
+            inbox: what people have put into the run.
 
         Raises:
             RunStillRunning: somebody else runs it.
             JournalError: another run has this id.
         """
         self._lease, found = await self._journal.begin(self._run.run_id, self._first, self._run.name)
-        self._on_record = {response.step: response for response in found}
+        self._on_record.extend(found)
+        self._inbox = inbox
         self._run.observers += (self,)
 
+    @property
     def has_next(self) -> bool:
-        """Returns whether the response of the next step is on record, so that nobody is asked."""
-        return self._run.steps in self._on_record
+        """True if the response of the next step is on record, so that nobody is asked."""
+        return bool(self._on_record)
+
+    def said_before_next(self) -> list[dict[str, Any]]:
+        """Returns the entries that entered the history right before the next step on record."""
+        return self._read(self._on_record[0], lambda response: list(_said(orjson.loads(response.facts))))
+
+    def _read(self, response: JournaledResponse, read: Callable[[JournaledResponse], T]) -> T:
+        try:
+            return read(response)
+        except (ValueError, KeyError, TypeError) as error:
+            text = f"step {response.step} of the run {self._run.run_id!r} cannot be read from its journal"
+            raise JournalError(text) from error
 
     def next_block(
         self, tools: AnyTools | Any, request: Mapping[str, Any], options: PipelineKeywords
@@ -137,20 +168,10 @@ class JournaledRun:
             JournalError: the record cannot be read.
         """
         self._known = None
-        response = self._on_record.pop(self._run.steps, None)
-        if response is None:
+        if not self._on_record:
             return None
-        try:
-            facts = orjson.loads(response.facts)
-            items = list(_read_items(facts["kind"], response.body))
-            if response.ends is not None:
-                ends = orjson.loads(response.ends)
-                self._known = tuple(_read_observation(one) for one in ends["observations"])
-                self._spent = (int(ends["calls"]), int(ends["tokens"]))
-            self._run.salts = int(facts["salt"]) - 1
-        except (ValueError, KeyError, TypeError) as error:
-            text = f"step {response.step} of the run {self._run.run_id!r} cannot be read from its journal"
-            raise JournalError(text) from error
+        response = self._on_record.popleft()
+        facts, items = self._read(response, self._go_back_to)
         given: dict[str, Any] = dict(options)
         origins = None
         if self._known is not None:
@@ -164,6 +185,17 @@ class JournaledRun:
         block = pipeline(_each(items), tools=tools, wire=self._wire, trajectory=self._run, **given)
         self._step, self._is_stored = self._run.steps, _at_once
         return block.with_response_on_record(facts["traceparent"], replayed=self._known is not None, origins=origins)
+
+    def _go_back_to(self, response: JournaledResponse) -> tuple[dict[str, Any], list[Any]]:
+        facts = orjson.loads(response.facts)
+        items = list(_read_items(facts["kind"], response.body))
+        if response.ends is not None:
+            ends = orjson.loads(response.ends)
+            self._known = tuple(_read_observation(one) for one in ends["observations"])
+            self._spent = (int(ends["calls"]), int(ends["tokens"]))
+        self._run.steps, self._run.salts = response.step, int(facts["salt"]) - 1
+        self._said += len(facts["said"])
+        return facts, items
 
     def _origins(self, tools: Any, options: Mapping[str, Any]) -> Origins | None:
         """Returns what adds the texts of a step that is replayed to those of the run, if a policy needs them."""
@@ -200,6 +232,53 @@ class JournaledRun:
             waiter = self._lease.end(outcome, self._ends)
             self._lease = None
             await self._stored(waiter, "its end")
+            for putting in self._putting:
+                await self._stored(putting, "what was said")
+
+    # -- the inbox --
+
+    def put(self, entry: Mapping[str, Any]) -> None:
+        """Stores what was put into the run here, until the model has read it."""
+        if self._lease is not None:
+            self._known_entries.add(entry["id"])
+            self._putting.append(self._lease.put(entry["id"], {"message": entry.get("messages"), **entry}))
+
+    async def watch(self, take: Callable[[Mapping[str, Any]], None], group: TaskGroup | None) -> None:
+        """Takes what earlier processes have left in the inbox; from then on what others put there, in a task of the
+        group, or of the event loop's."""
+        await self._look(take)
+        if group is not None:
+            group.start_soon(self._watch, take)
+        else:
+            spawn(self._watch, take)
+
+    def stop_watching(self) -> None:
+        """Ends the task that looks into the inbox."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self, take: Callable[[Mapping[str, Any]], None]) -> None:
+        with CancelScope() as self._watching:
+            while self._lease is not None:
+                await anyio.sleep(_LOOKS_EVERY_S)
+                try:
+                    await self._look(take)
+                except RunTakenOver:  # the next response shows it
+                    return
+                except (TimeoutError, sqlite3.Error):  # there is time for another try
+                    continue
+
+    async def _look(self, take: Callable[[Mapping[str, Any]], None]) -> None:
+        if self._lease is None:
+            return
+        for entry_id, entry in await self._lease.inbox():
+            if entry_id not in self._known_entries:
+                self._known_entries.add(entry_id)
+                try:
+                    take({**entry, "id": entry_id})
+                except (TypeError, ValueError, KeyError) as error:
+                    words = "run %s: an entry of its inbox is no message of a user's on this wire (%s)"
+                    _logger.warning(words, self._run.run_id, type_name(error))
 
     async def _stored(self, waiter: Waiter, what: str) -> None:
         try:
@@ -237,30 +316,34 @@ class JournaledRun:
 
     def on_event(self, event: Event) -> None:
         """Stores the response when it has come to its end."""
-        if isinstance(event, StepStart):
+        if self._has_ended is None or isinstance(event, StepStart):
             self._has_ended, self._items = anyio.Event(), []
             if event.step != self._step:
                 self._step, self._is_stored = event.step, None
-        elif isinstance(event, StreamEnd):
+            return
+        if isinstance(event, StreamEnd):
             if self._is_stored is None and _is_whole(event):
                 self._is_stored = self._keep()
             self._items = []
-            self._has_ended.set()
-        else:
-            self._has_ended.set()
+        self._has_ended.set()
 
     def _keep(self) -> Waiter:
         if self._lease is None:
             return _no_lease
         kind, body = _written_items(self._items)
-        facts = {"kind": kind, "salt": self._salt, "traceparent": self._run.traceparent()}
+        assert self._inbox is not None, "known since the run began"
+        said = self._inbox.taken[self._said :]
+        self._said += len(said)
+        facts = {"kind": kind, "salt": self._salt, "traceparent": self._run.traceparent(), "said": said}
         ends, self._ends = self._ends, []
-        return self._lease.keep(JournaledResponse(self._step, _json(facts), body), ends)
+        read = [str(one["id"]) for one in said]
+        return self._lease.keep(JournaledResponse(self._step, _json(facts), body), ends, read)
 
     # -- as the store of the run's calls --
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """Claims a call whose response is stored; waits for that."""
+        assert self._has_ended is not None, "calls are made in a step"
         if not self._has_ended.is_set():
             if self._by_hand:
                 raise ToolNotStarted("not run: the response is stored first, so run the call after StreamEnd")
@@ -300,6 +383,11 @@ def _digest(wire: Wire | str, messages: Sequence[Any]) -> str:
     except PydanticSerializationError as error:
         raise TypeError("journal= knows a run again by its messages, one of which is no JSON") from error
     return hashlib.sha256(written).hexdigest()
+
+
+def _said(facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in facts["said"]:
+        yield {"id": str(one["id"]), "kind": "say", "when": str(one["when"]), "messages": list(one["messages"])}
 
 
 def _json(value: Any) -> bytes:

@@ -65,6 +65,7 @@ class Pump:
     """True if a call was started, which must begin before more is read."""
     end: StreamEnd | None = None
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
+    _is_cut: bool = False  # the rest of the stream is not wanted
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
     _seen_length: int = -1  # how much had come when `look` looked last
     _silent_looks: int = 0  # looks since then that found no more than that
@@ -79,7 +80,7 @@ class Pump:
     async def run(self) -> None:
         """Emits all events of the source, no faster than they are consumed; then closes the source."""
         self._reading = reading = CancelScope()
-        if self.raised is not None:  # the source's time was over before this task began
+        if self.raised is not None or self._is_cut:  # before this task began
             reading.cancel()
         with reading:
             await self._run()
@@ -102,6 +103,12 @@ class Pump:
     def fail(self, error: StreamError) -> None:
         """Stops reading: the stream ends with this error."""
         self.raised = self.raised or error
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def cut(self) -> None:
+        """Stops reading: the rest of the stream is not wanted, and its absence is no error."""
+        self._is_cut = True
         if self._reading is not None:
             self._reading.cancel()
 
@@ -267,9 +274,10 @@ class Pump:
     def _last_events(self) -> list[Event]:
         """Returns the decoder's last events, when nothing more comes."""
         error = self.stream_error()
-        if self._facts is not None and self._step.observers:
+        is_cut = self._is_cut and error is None
+        if self._facts is not None and self._step.observers and not is_cut:
             self._step.tell("end_stream", error)
-        last = self._noted(self._decoder.finish(error))
+        last = self._noted(self._decoder.finish(error, abandoned=is_cut))
         ended = self.raised or (None if self.end is None else self.end.error)
         is_unanswered = self.raised is not None and not self.came
         if ended is not None and self._facts is not None and (is_unanswered or self._source.status is not None):

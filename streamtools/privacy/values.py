@@ -41,7 +41,8 @@ _KEPT = frozenset({
     # the event, and its place
     "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes",
     # identities, and words of ours or the provider's
-    "wire", "model", "response_id", "call_id", "idempotency_key", "awaits", "caller", "kind", "type", "place", "code",
+    "wire", "model", "response_id", "message_id", "when", "call_id", "idempotency_key", "awaits", "caller", "kind",
+    "type", "place", "code",
     "status", "problem", "normalizations", "outcome", "finish", "finish_raw", "schema_source", "owner", "validator",
     "boundary", "observation_type", "error_type", "mime_type", "setting", "limit", "seconds", "timeout_s", "budget",
     "scope", "effect",

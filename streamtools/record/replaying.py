@@ -32,6 +32,7 @@ from ..events import (
     ApprovalResolved,
     CausedEvent,
     Event,
+    MessageAdded,
     Observation,
     OutputDelta,
     OutputEnd,
@@ -424,7 +425,8 @@ class _Body:
 # a decoder's kind has to be the next one in it.
 
 _OTHERS = (
-    StepStart, StepEnd, RequestFailed, ToolStarted, ToolProgress, ApprovalRequested, ApprovalResolved, Observation,
+    StepStart, StepEnd, MessageAdded, RequestFailed, ToolStarted, ToolProgress, ApprovalRequested, ApprovalResolved,
+    Observation,
 )  # fmt: skip
 """Events that no decoder makes."""
 _EITHER = (StreamWarning, UnknownPayload)  # made by decoders, and by pipelines

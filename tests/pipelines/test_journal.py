@@ -22,7 +22,16 @@ from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
 from streamtools.errors import JournalError, RunStillRunning, RunTakenOver, ToolNotStarted
-from streamtools.events import ApprovalRequested, Event, StepStart, StreamEnd, ToolCallValidated, ToolStarted
+from streamtools.events import (
+    ApprovalRequested,
+    Event,
+    MessageAdded,
+    StepStart,
+    StreamEnd,
+    TextDelta,
+    ToolCallValidated,
+    ToolStarted,
+)
 from streamtools.history import lint
 from streamtools.modes import ValidatedAdapter
 from streamtools.pipelines.agent_loop import AgentLoop, agent_loop
@@ -373,6 +382,65 @@ def test_what_the_model_has_read_in_a_replayed_step_is_known(tmp_path: Path) -> 
         assert (outcomes(run), bank.paid) == ([["ok"], ["quoted_call"], []], [])
 
     on_both(case, tmp_path)
+
+
+def said(message: str) -> dict[str, str]:
+    return {"role": "user", "content": message}
+
+
+def test_what_is_said_to_a_run_outlives_its_process_and_stands_where_it_stood(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank = Bank(*TWO_STEPS, [*ANSWER[:2], ConnectionResetError()], ANSWER)
+        path = folder / "runs.db"
+        run = bank.run(path)
+        with pytest.raises(ConnectionResetError):
+            async with run:
+                async for event in run:
+                    if isinstance(event, ToolStarted) and event.tool_name == "pay":
+                        run.say(f"in step {event.step}")  # the model reads the second one in the answer that breaks off
+        journal = Journal(path)
+        await journal.say("order-7", "from elsewhere")
+        run = bank.run(journal)
+        await read(run)
+        assert (run.outcome, bank.paid) == ("answered", ["x", "y"])
+        assert bank.asked[1][-1] == said("in step 0")
+        assert bank.asked[2][-1] == said("in step 1")
+        assert bank.asked[3] == [*bank.asked[2], said("from elsewhere")]
+        again = bank.run(journal)
+        events = await read(again)
+        assert again.messages == run.messages
+        assert sum(isinstance(event, MessageAdded) for event in events) == 3
+        with pytest.raises(JournalError, match=r"the run 'order-7' is over \(answered\)"):
+            await journal.say("order-7", "too late")
+        with pytest.raises(JournalError, match="there is no run 'order-8'"):
+            await journal.stop("order-8")
+        with pytest.raises(ValueError, match="at most 1048576 bytes of JSON, not "):
+            await journal.say("order-7", "x" * (1 << 20))
+
+    on_both(case, tmp_path)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_run_hears_what_is_said_and_that_it_is_stopped_from_elsewhere(tmp_path: Path, backend: str) -> None:
+    async def case() -> None:
+        bank = Bank([*TWO_STEPS[0][:2], anyio.Event()], TWO_STEPS[1], [*ANSWER[:2], anyio.Event()], ANSWER)
+        journal = Journal(tmp_path / "runs.db")
+        async with bank.run(journal) as run:
+            async for event in run:
+                if isinstance(event, TextDelta) and event.step == 0:
+                    await journal.say("order-7", "No.", when="now")  # the answer goes on for ever
+                elif isinstance(event, TextDelta) and event.step == 2:
+                    await journal.stop("order-7")
+        assert (run.outcome, bank.paid) == ("cancelled", ["y"])
+        assert [turn.text for turn in run.turns] == ["First.", "Then.", "All paid."]
+        assert bank.asked[1][-1] == said("No.")
+        again = bank.run(journal)
+        await read(again)
+        assert (again.outcome, len(bank.asked)) == ("cancelled", 3)
+        assert [turn.text for turn in again.turns] == ["Then."], "what broke off is not on record"
+        assert lint(again.messages, CHAT) == []
+
+    anyio.run(case, backend=backend)
 
 
 def test_observers_see_each_step_once(tmp_path: Path) -> None:
