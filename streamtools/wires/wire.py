@@ -6,10 +6,13 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..limits import Limits
+from ..on_demand import functions
 from .decoder import WireDecoder
+from .marks import MARKS
 from .usage import NO_COUNTS, UsageMap
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from .history_rules import HistoryRules
     from .transcript import Answer, Entry, Prompt
 
-__all__ = ["CallIds", "Lanes", "OpenResponse", "Tolerance", "Wire"]
+__all__ = ["CallIds", "Lanes", "OpenResponse", "Tolerance", "Wire", "built_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,46 @@ class Wire:
         made = self.decoder(limits)
         made.name, made.usage = self.name, self.usage
         return made
+
+
+def built_in(
+    name: str,
+    facts: ModuleType,
+    *,
+    decoder: str,
+    read: str = "history:read",
+    render: str = "history:render",
+    render_prompt: str = "history:render_prompt",
+    whole: str | None = None,
+    lanes: str | None = None,
+    taken_back: str | None = None,
+    **own: Any,
+) -> Wire:
+    """Returns the record of a wire of the library, with its row of `MARKS` and its facts.
+
+    Args:
+        name: the wire's.
+        facts: the module with its data.
+        decoder: where this is, as `functions` takes it, which loads it when it is used; likewise all that follow.
+        own: the record's other fields.
+    """
+    marks = MARKS[name]
+    places = {"decoder": decoder, "read": read, "render": render, "render_prompt": render_prompt}
+    places |= {key: at for key, at in (("whole", whole), ("lanes", lanes), ("taken_back", taken_back)) if at}
+    loaded: dict[str, Any] = dict(zip(places, functions(facts.__package__ or "", *places.values()), strict=True))
+    return Wire(
+        name=name,
+        recognises=marks.recognises,
+        is_answer=marks.is_answer,
+        usage=facts.USAGE,
+        rules=facts.RULES,
+        tools=facts.TOOLS,
+        structured=getattr(facts, "STRUCTURED", None),
+        calls=facts.CALLS,
+        results=facts.RESULT,
+        **loaded,
+        **own,
+    )
 
 
 # -- lanes ------------------------------------------------------------------------------------------------------------

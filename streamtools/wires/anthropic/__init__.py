@@ -14,43 +14,19 @@ blocks are found by index, never by position: gateways mix up both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_message, is_message_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import AnthropicDecoder
-    from .decoder import AnthropicDecoder as new_decoder
-    from .history import read, render, render_prompt, whole
-else:
-    __getattr__ = names(__name__, {"decoder": "AnthropicDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:AnthropicDecoder", "history:read", "history:render", "history:render_prompt", "history:whole"
-    )
-
-__all__ = ["WIRE", "AnthropicDecoder"]
-
-WIRE = Wire(
-    name="anthropic.messages",
+WIRE = built_in(
+    "anthropic.messages",
+    facts,
+    decoder="decoder:AnthropicDecoder",
     short_name="anthropic",
     provider="anthropic",
-    decoder=new_decoder,
-    recognises=is_message_event,
-    render=render,
-    is_answer=is_message,
-    whole=whole,
+    whole="history:whole",
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
     message_in=(),
-    calls=CALLS,
-    results=RESULT,
 )

@@ -18,42 +18,18 @@ and ``{"role": "user", "content": [{"toolResult": …}]}``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_converse_answer, is_converse_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import BedrockDecoder
-    from .decoder import BedrockDecoder as new_decoder
-    from .history import read, render, render_prompt, whole
-else:
-    __getattr__ = names(__name__, {"decoder": "BedrockDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:BedrockDecoder", "history:read", "history:render", "history:render_prompt", "history:whole"
-    )
-
-__all__ = ["WIRE", "BedrockDecoder"]
-
-WIRE = Wire(
-    name="bedrock.converse_stream",
+WIRE = built_in(
+    "bedrock.converse_stream",
+    facts,
+    decoder="decoder:BedrockDecoder",
     short_name="bedrock",
     provider="aws.bedrock",
-    decoder=new_decoder,
-    recognises=is_converse_event,
-    render=render,
-    is_answer=is_converse_answer,
-    whole=whole,
+    whole="history:whole",
     # The service takes dots and colons, too; Claude behind it does not: "should match pattern '^[a-zA-Z0-9_-]+$'".
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
-    calls=CALLS,
-    results=RESULT,
 )

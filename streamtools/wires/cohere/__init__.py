@@ -30,43 +30,19 @@ for ``chat_history``, and a ``TOOL`` message, whose ``tool_results`` the next re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_cohere_answer, is_cohere_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import CohereDecoder
-    from .decoder import CohereDecoder as new_decoder
-    from .history import read, render, render_prompt, whole
-else:
-    __getattr__ = names(__name__, {"decoder": "CohereDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__, "decoder:CohereDecoder", "history:read", "history:render", "history:render_prompt", "history:whole"
-    )
-
-__all__ = ["WIRE", "CohereDecoder"]
-
-WIRE = Wire(
-    name="cohere.chat",
+WIRE = built_in(
+    "cohere.chat",
+    facts,
+    decoder="decoder:CohereDecoder",
     short_name="cohere",
     provider="cohere",
-    decoder=new_decoder,
-    recognises=is_cohere_event,
-    render=render,
-    is_answer=is_cohere_answer,
-    whole=whole,
+    whole="history:whole",
     # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
     message_in=("message",),
-    calls=CALLS,
-    results=RESULT,
 )

@@ -19,42 +19,17 @@ stand-in for a signature (`streamtools.wires.gemini.history.FOREIGN_SIGNATURE`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_gemini, is_gemini_answer
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import GeminiDecoder
-    from .decoder import GeminiDecoder as new_decoder
-    from .history import read, render, render_prompt
-else:
-    __getattr__ = names(__name__, {"decoder": "GeminiDecoder"})
-    new_decoder, read, render, render_prompt = functions(
-        __name__, "decoder:GeminiDecoder", "history:read", "history:render", "history:render_prompt"
-    )
-
-__all__ = ["WIRE", "GeminiDecoder"]
-
-WIRE = Wire(
-    name="gemini.generate_content",
+WIRE = built_in(
+    "gemini.generate_content",
+    facts,
+    decoder="decoder:GeminiDecoder",
     short_name="gemini",
     provider="gcp.gemini",
-    decoder=new_decoder,
-    recognises=is_gemini,
-    render=render,
-    is_answer=is_gemini_answer,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
-    calls=CALLS,
-    results=RESULT,
 )
-"""Responses of ``streamGenerateContent`` in, events out."""

@@ -18,49 +18,19 @@ are: ``[step for step in turn.messages() if step["type"] == "function_result"]``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_interaction, is_interaction_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import InteractionsDecoder
-    from .decoder import InteractionsDecoder as new_decoder
-    from .history import read, render, render_prompt, whole
-else:
-    __getattr__ = names(__name__, {"decoder": "InteractionsDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__,
-        "decoder:InteractionsDecoder",
-        "history:read",
-        "history:render",
-        "history:render_prompt",
-        "history:whole",
-    )
-
-__all__ = ["WIRE", "InteractionsDecoder"]
-
-WIRE = Wire(
-    name="gemini.interactions",
+WIRE = built_in(
+    "gemini.interactions",
+    facts,
+    decoder="decoder:InteractionsDecoder",
     short_name="interactions",
     provider="gcp.gemini",
-    decoder=new_decoder,
-    recognises=is_interaction_event,
-    render=render,
-    is_answer=is_interaction,
-    whole=whole,
+    whole="history:whole",
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    calls=CALLS,
-    results=RESULT,
-    structured=STRUCTURED,
     resumed_arguments=("delta", "arguments"),
 )
-"""Interactions stream events in, events out."""

@@ -19,48 +19,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...on_demand import functions, names
-from ..gemini.facts import RESULT, RULES
-from ..marks import is_live
-from ..wire import CallIds, Wire
-from .facts import CALLS, TOOLS, USAGE
+from ...on_demand import names
+from ..wire import CallIds, built_in
+from . import facts
 
 if TYPE_CHECKING:
-    from ..gemini.history import read, render, render_prompt
-    from .decoder import LiveDecoder, LiveTurns, taken_back
-    from .decoder import LiveDecoder as new_decoder
     from .messages import client_messages, function_responses
 else:
-    __getattr__ = names(__name__, {"decoder": "LiveDecoder", "messages": "client_messages function_responses"})
-    new_decoder, LiveTurns, taken_back, read, render, render_prompt = functions(
-        __name__,
-        "decoder:LiveDecoder",
-        "decoder:LiveTurns",
-        "decoder:taken_back",
-        ".gemini.history:read",
-        ".gemini.history:render",
-        ".gemini.history:render_prompt",
-    )
+    __getattr__ = names(__name__, {"messages": "client_messages function_responses"})
 
-__all__ = ["WIRE", "LiveDecoder", "client_messages", "function_responses"]
+__all__ = ["WIRE", "client_messages", "function_responses"]
 
-WIRE = Wire(
-    name="gemini.live",
+WIRE = built_in(
+    "gemini.live",
+    facts,
+    decoder="decoder:LiveDecoder",
     short_name="live",
     provider="gcp.gemini",
-    decoder=new_decoder,
-    recognises=is_live,
-    lanes=LiveTurns,
-    taken_back=taken_back,
-    render=render,
+    lanes="decoder:LiveTurns",
+    taken_back="decoder:taken_back",
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    calls=CALLS,
-    results=RESULT,
+    read=".gemini.history:read",
+    render=".gemini.history:render",
+    render_prompt=".gemini.history:render_prompt",
 )
-"""Messages of a session in, events out."""

@@ -9,8 +9,8 @@ from typing import Any
 from ...parts import Finish
 from ..gemini.decoder import as_wire
 from ..gemini.facts import CALLS as GEMINI_CALLS
+from ..gemini.facts import RESULT, RULES, output_with_thoughts
 from ..gemini.facts import TOOLS as GEMINI_TOOLS
-from ..gemini.facts import output_with_thoughts
 from ..marks import LIVE
 from ..reading import KnownFields
 from ..usage import Derived, UsageMap
@@ -21,6 +21,8 @@ __all__ = [
     "FOREIGN_FINISH",
     "KNOWN",
     "MESSAGE",
+    "RESULT",
+    "RULES",
     "STATUSES",
     "TOOLS",
     "USAGE",

@@ -24,49 +24,19 @@ ends with an assistant's message: add the user's next one, if there were no call
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_chat_answer, is_conversation_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from ..openai_chat.history import whole
-    from .decoder import MistralDecoder
-    from .decoder import MistralDecoder as new_decoder
-    from .history import read, render, render_prompt
-else:
-    __getattr__ = names(__name__, {"decoder": "MistralDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__,
-        "decoder:MistralDecoder",
-        "history:read",
-        "history:render",
-        "history:render_prompt",
-        ".openai_chat.history:whole",
-    )
-
-__all__ = ["WIRE", "MistralDecoder"]
-
-WIRE = Wire(
-    name="mistral.chat",
+WIRE = built_in(
+    "mistral.chat",
+    facts,
+    decoder="decoder:MistralDecoder",
     short_name="mistral",
     provider="mistral_ai",
-    decoder=new_decoder,
-    recognises=is_conversation_event,
-    render=render,
-    is_answer=is_chat_answer,
-    whole=whole,
+    whole=".openai_chat.history:whole",
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
     message_in=("choices", 0, "message"),
-    calls=CALLS,
-    results=RESULT,
 )

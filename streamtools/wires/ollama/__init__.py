@@ -15,41 +15,17 @@ ids are newer than most servers. A response ends with ``done: true``. ``/api/gen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_ollama_answer, is_ollama_line
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import OllamaDecoder
-    from .decoder import OllamaDecoder as new_decoder
-    from .history import read, render, render_prompt
-else:
-    __getattr__ = names(__name__, {"decoder": "OllamaDecoder"})
-    new_decoder, read, render, render_prompt = functions(
-        __name__, "decoder:OllamaDecoder", "history:read", "history:render", "history:render_prompt"
-    )
-
-__all__ = ["WIRE", "OllamaDecoder"]
-
-WIRE = Wire(
-    name="ollama.chat",
+WIRE = built_in(
+    "ollama.chat",
+    facts,
+    decoder="decoder:OllamaDecoder",
     short_name="ollama",
     provider="ollama",
-    decoder=new_decoder,
-    recognises=is_ollama_line,
-    render=render,
-    is_answer=is_ollama_answer,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
     message_in=("message",),
-    calls=CALLS,
-    results=RESULT,
 )

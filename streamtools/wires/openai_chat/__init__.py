@@ -14,48 +14,19 @@ after an upstream died (lemonade-sdk/lemonade#2826).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_chat_answer, is_chat_chunk
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import OpenAIChatDecoder
-    from .decoder import OpenAIChatDecoder as new_decoder
-    from .history import read, render, render_prompt, whole
-else:
-    __getattr__ = names(__name__, {"decoder": "OpenAIChatDecoder"})
-    new_decoder, read, render, render_prompt, whole = functions(
-        __name__,
-        "decoder:OpenAIChatDecoder",
-        "history:read",
-        "history:render",
-        "history:render_prompt",
-        "history:whole",
-    )
-
-__all__ = ["WIRE", "OpenAIChatDecoder"]
-
-WIRE = Wire(
-    name="openai.chat_completions",
+WIRE = built_in(
+    "openai.chat_completions",
+    facts,
+    decoder="decoder:OpenAIChatDecoder",
     short_name="openai",
     provider="openai",
-    decoder=new_decoder,
-    recognises=is_chat_chunk,
-    render=render,
-    is_answer=is_chat_answer,
-    whole=whole,
+    whole="history:whole",
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
     message_in=("choices", 0, "message"),
-    calls=CALLS,
-    results=RESULT,
 )

@@ -17,45 +17,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...on_demand import functions, names
-from ..marks import is_session_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from ...on_demand import names
+from ..wire import CallIds, built_in
+from . import facts
 
 if TYPE_CHECKING:
-    from ..openai_responses.history import read
-    from .decoder import RealtimeDecoder
-    from .decoder import RealtimeDecoder as new_decoder
-    from .decoder import realtime_lanes as lanes
-    from .history import client_events, render, render_prompt
+    from .history import client_events
 else:
-    __getattr__ = names(__name__, {"decoder": "RealtimeDecoder", "history": "client_events"})
-    new_decoder, lanes, read, render, render_prompt = functions(
-        __name__,
-        "decoder:RealtimeDecoder",
-        "decoder:realtime_lanes",
-        ".openai_responses.history:read",
-        "history:render",
-        "history:render_prompt",
-    )
+    __getattr__ = names(__name__, {"history": "client_events"})
 
-__all__ = ["WIRE", "RealtimeDecoder", "client_events"]
+__all__ = ["WIRE", "client_events"]
 
-WIRE = Wire(
-    name="openai.realtime",
+WIRE = built_in(
+    "openai.realtime",
+    facts,
+    decoder="decoder:RealtimeDecoder",
     short_name="realtime",
     provider="openai",
-    decoder=new_decoder,
-    recognises=is_session_event,
-    render=render,
-    lanes=lanes,
+    lanes="decoder:realtime_lanes",
     # No source gives a limit; a session's own ids have 21 characters, and what the Responses API takes may be too long.
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,32}", made_up=lambda digest: f"call_{digest[:16]}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    calls=CALLS,
-    results=RESULT,
+    read=".openai_responses.history:read",
 )

@@ -15,51 +15,20 @@ list fills in what never streamed. On the way back every item goes as it came, i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from ..wire import CallIds, built_in
+from . import facts
 
-from ...on_demand import functions, names
-from ..marks import is_response_answer, is_response_event
-from ..wire import CallIds, Wire
-from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+__all__ = ["WIRE"]
 
-if TYPE_CHECKING:
-    from .decoder import ResponsesDecoder
-    from .decoder import ResponsesDecoder as new_decoder
-    from .history import read, render, render_prompt, whole
-    from .lanes import ResponseLanes as lanes
-else:
-    __getattr__ = names(__name__, {"decoder": "ResponsesDecoder"})
-    new_decoder, lanes, read, render, render_prompt, whole = functions(
-        __name__,
-        "decoder:ResponsesDecoder",
-        "lanes:ResponseLanes",
-        "history:read",
-        "history:render",
-        "history:render_prompt",
-        "history:whole",
-    )
-
-__all__ = ["WIRE", "ResponsesDecoder"]
-
-WIRE = Wire(
-    name="openai.responses",
+WIRE = built_in(
+    "openai.responses",
+    facts,
+    decoder="decoder:ResponsesDecoder",
     short_name="responses",
     provider="openai",
-    decoder=new_decoder,
-    recognises=is_response_event,
-    render=render,
-    is_answer=is_response_answer,
-    whole=whole,
-    lanes=lanes,
+    whole="history:whole",
+    lanes="lanes:ResponseLanes",
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
-    usage=USAGE,
-    read=read,
-    render_prompt=render_prompt,
-    rules=RULES,
-    tools=TOOLS,
-    structured=STRUCTURED,
-    calls=CALLS,
-    results=RESULT,
     resumed_arguments=("delta",),
 )
