@@ -22,8 +22,6 @@ from .events import Event
 from .fields import check_fields, read_object
 from .text import class_name
 
-__all__ = ["RecordedError", "RecordedObject", "read_event", "read_value", "written_event", "written_value"]
-
 MARK = "$"
 MOST_LEVELS = 200  # of nesting, in a value; as Python's own recursion allows several times over
 MAX_TEXT = 100_000  # characters of an object's own text, or of an error's

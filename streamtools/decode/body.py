@@ -25,12 +25,6 @@ from ..text import excerpt
 from ..wires import Wire, answering, find
 from ..wires.reading import malformed, provider_error
 
-__all__ = [
-    "Body", "SLICE_BYTES", "as_items", "payloads_of", "read_json", "rewritten", "slices", "tolerant_json",
-    "unknown_wire", "weighed", "wrapped",
-]  # fmt: skip
-
-
 SLICE_BYTES = 64 << 10
 
 _BOM = b"\xef\xbb\xbf"

@@ -51,8 +51,6 @@ from .body import (
 if TYPE_CHECKING:
     from ..stages import OutputType
 
-__all__ = ["StreamDecoder", "account", "parse", "resumable", "settled"]
-
 _MAX_UNDETECTED = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
 _LONG_STREAK = 4  # pieces in a row before anything is learned: the arguments of most calls are over sooner
 _KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on any wire

@@ -34,22 +34,6 @@ from ..tools.typed import docstring_of
 from ..wires import Wire, known
 from ..wires.formats import RequestLimits, StructuredOutput, ToolFormat
 
-__all__ = [
-    "Change",
-    "Exports",
-    "ToolDefinition",
-    "diff",
-    "export",
-    "export_all",
-    "export_output",
-    "keyword_table",
-    "output_table",
-    "parts",
-    "payload",
-    "schema",
-    "table",
-]
-
 
 def export(
     tool: Tool[..., Any] | Callable[..., Any],

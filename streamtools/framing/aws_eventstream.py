@@ -30,8 +30,6 @@ from ..limits import Limits
 from .pieces import MANY, fold
 from .sse import Frame
 
-__all__ = ["AWSEventStreamDecoder", "read_headers"]
-
 _PRELUDE = struct.Struct(">III")
 _CHECKSUM = struct.Struct(">I")
 _LENGTHS = 8  # bytes that the prelude's own checksum covers

@@ -17,9 +17,6 @@ from ..limits import Limits
 from .pieces import MANY, fold
 from .sse import Frame
 
-__all__ = ["JSONArrayDecoder", "NDJSONDecoder"]
-
-
 _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
 _BLANK_LINES = re.compile(rb"\n[ \t\r\n]*\n")
 _SAMPLED_FROM = 1 << 10  # bytes of a chunk; the same check of line ends as in `sse`

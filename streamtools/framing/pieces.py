@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MANY", "fold"]
-
 MANY = 256
 """Number of pieces from which on `fold` pays off: they take some 14 kB at the worst."""
 

@@ -19,30 +19,6 @@ from ..wires import Answer, Wire, find, known, names
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Reply, Returned, id_as_read, text_of
 
-__all__ = [
-    "Exchange",
-    "Given",
-    "Messages",
-    "Paired",
-    "are_same",
-    "given",
-    "history_form",
-    "is_empty",
-    "mended",
-    "object_of",
-    "pair",
-    "plain_of",
-    "refuse_another_wires",
-    "renamed",
-    "result_of",
-    "role_of",
-    "shown",
-    "stand_ins",
-    "valid_ids",
-    "wire_named",
-    "with_valid_ids",
-]
-
 _MAX_DEPTH = 8
 """The depth to which an SDK's objects may be nested in a message: the source of an image in a result in a message is at
 depth 5."""

@@ -12,8 +12,6 @@ from ..wires.transcript import CallResult, Entry, Prompt, Reply, encoded, text_o
 from .calls import Messages, pair, refuse_another_wires, wire_named
 from .repair import BadArguments, HistorySettling, repair, written
 
-__all__ = ["Converted", "convert"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:

@@ -14,8 +14,6 @@ from ..wires.transcript import Entry, Prompt, Reply, id_as_read
 from .calls import Exchange, Given, Messages, Paired, is_empty, pair, role_of, shown, wire_named
 from .repair import accepts_system, is_system
 
-__all__ = ["lint"]
-
 _PLACE = re.compile(r"\[(\d+)\]")
 
 

@@ -35,12 +35,6 @@ from .calls import (
     wire_named,
 )
 
-__all__ = [
-    "BadArguments", "HistorySettling", "Settled", "SettledResult", "Step", "as_one", "assembled", "is_system",
-    "joined", "repair", "accepts_system", "written",
-]  # fmt: skip
-
-
 _MAX_ROUNDS = 8
 """A wire's own mending may cause one more round of repairs; more rounds are a safeguard."""
 

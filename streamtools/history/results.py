@@ -35,12 +35,6 @@ from .calls import (
 )
 from .repair import joined
 
-__all__ = [
-    "Draft", "MediaMessage", "Message", "Observed", "Replacement", "ResultWriter", "Slot", "Written", "is_same",
-    "observed_calls", "with_results",
-]  # fmt: skip
-
-
 Message: TypeAlias = dict[str, Any]
 _Line: TypeAlias = frozenset[tuple[str, str]]
 

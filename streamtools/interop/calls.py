@@ -28,32 +28,6 @@ from ..wires.transcript import CallResult, Returned, decoded, encoded, text_of
 from .contributions import InspectedCall, InspectedResult, ToolCallAccessor, ToolCallAdapter, ToolResultAccessor
 from .formats import NATIVE_RESULT, STORED_WIRE, TARGET_FORMATS, TOOL_RESULT, call_formats
 
-__all__ = [
-    "Attachment",
-    "AttachmentLoader",
-    "AttachmentStore",
-    "MemoryAttachments",
-    "SanitizedCall",
-    "StandIns",
-    "accessor_of",
-    "accessors_of",
-    "adapter_of",
-    "arguments_text",
-    "compact_attachments",
-    "expand_attachments",
-    "format_tool_result",
-    "mapping_of",
-    "read_blocks",
-    "reference",
-    "render_results",
-    "result_for",
-    "stored_call",
-    "stored_result",
-    "with_metadata",
-    "without_metadata",
-    "write_blocks",
-]
-
 JSON: TypeAlias = Mapping[str, Any]
 
 _LIMITS = Limits()

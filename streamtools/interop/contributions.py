@@ -14,22 +14,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from ..content import Block, Grammar
 
-__all__ = [
-    "Contribution",
-    "InspectedCall",
-    "InspectedResult",
-    "InspectedSchema",
-    "LEVELS",
-    "Level",
-    "ToolCallAccessor",
-    "ToolCallAdapter",
-    "ToolResultAccessor",
-    "ToolResultAdapter",
-    "ToolSchemaAccessor",
-    "ToolSchemaAdapter",
-    "contribution_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedSchema:

@@ -33,8 +33,6 @@ from .schemas import (
     with_fitted,
 )
 
-__all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
-
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 W = TypeVar("W")

@@ -15,19 +15,6 @@ from ..errors import ExportError
 from ..wires import WIRES, Wire, known
 from ..wires.formats import CallFormat
 
-__all__ = [
-    "BUILT_IN",
-    "FORMATS",
-    "NATIVE_RESULT",
-    "STORED_WIRE",
-    "TARGET_FORMATS",
-    "TOOL_RESULT",
-    "ToolInteropTarget",
-    "call_formats",
-    "entry_of",
-    "raw_formats",
-]
-
 MCP_CALL = CallFormat(name="mcp.tool", only=frozenset({"name", "arguments", "_meta", "task"}))
 
 BUILT_IN = ".built_in"

@@ -42,15 +42,6 @@ from .contributions import InspectedCall, InspectedResult
 from .formats import ToolInteropTarget, raw_formats
 from .registry import ToolInteropRegistry
 
-__all__ = [
-    "assistant_message",
-    "from_native_messages",
-    "from_turn",
-    "system_text",
-    "to_native_messages",
-    "tool_calls_of",
-]
-
 JSON: TypeAlias = Mapping[str, Any]
 
 

@@ -31,8 +31,6 @@ from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
 from .schemas import Memory, members, namespace_format, schema_accessors, schema_adapters
 
-__all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]
-
 
 class DefaultRegistryWarning(UserWarning):
     """Warns that the registry of last resort is used where a request has its own."""

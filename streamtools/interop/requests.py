@@ -21,18 +21,6 @@ from .calls import AttachmentLoader, expand_attachments, without_metadata
 from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
 
-__all__ = [
-    "DEFAULT_TOOL_INTEROP_REGISTRY",
-    "accepted_tool_schema_formats",
-    "build_request_context",
-    "finalize",
-    "get_registry_from_context",
-    "get_schema_target_formats_from_context",
-    "initialize_request",
-    "initialize_stack",
-    "ready_messages",
-]
-
 if TYPE_CHECKING:
     DEFAULT_TOOL_INTEROP_REGISTRY: ToolInteropRegistry
     """The registry for utilities outside of any request. It knows the built-in formats only and remembers nothing, so

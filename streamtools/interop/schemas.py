@@ -28,12 +28,6 @@ from ..wires.formats import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolF
 from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN, TARGET_FORMATS
 
-__all__ = [
-    "Fitted", "Memory", "SchemaWriter", "alike", "fitted", "freeform_parameters", "losses", "members",
-    "namespace_format", "require_shallow", "schema_accessors", "schema_adapters", "with_fitted",
-]  # fmt: skip
-
-
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _MAX_DEPTH = 4 * Limits().max_schema_depth  # levels of JSON: a subschema may take four (properties, name, anyOf, place)
 _INPUT_DESCRIPTION = "The whole input, as plain text."

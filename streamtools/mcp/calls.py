@@ -27,9 +27,6 @@ from ..tools import Effect, ToolContext
 from .definition import excerpt, is_finite, peek, plain, weighed
 from .peer import OnProgress, Peer, Unasked
 
-__all__ = ["caller", "result_for_mcp", "tool_result"]
-
-
 CONNECTION_CLOSED = -32000
 """The SDK's own code for an answer that can never come. Servers use it, too, so the message has to fit as well."""
 _LOST_WORDS = ("Connection closed", "SSE stream ")  # the beginnings of the SDK's messages

@@ -22,12 +22,6 @@ from ..limits import Limits
 from ..schema.names import TOOL_NAMES
 from ..text import cut, well_formed
 
-__all__ = [
-    "RefusedTool", "ServerTool", "Unacceptable", "Weight", "checked_prefix", "excerpt", "invisible", "is_finite",
-    "name_problem", "namespaced", "peek", "plain", "read_definition", "refused", "fields_of", "weighed",
-]  # fmt: skip
-
-
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
 _NAME_CHARS = 128

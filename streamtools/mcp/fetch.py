@@ -41,12 +41,6 @@ from .definition import (
 from .peer import Peer
 from .pins import Comparison, Pins
 
-__all__ = [
-    "ApprovalOf", "Credentials", "EffectOf", "FetchedTools", "Listing", "MessageHandler", "SchemaCache",
-    "fetch_tools", "list_all",
-]  # fmt: skip
-
-
 EffectOf: TypeAlias = Effect | Callable[[ServerTool], Effect]
 """One effect for all tools of a server, or a function that returns it for each."""
 

@@ -21,8 +21,6 @@ from pydantic import RootModel, TypeAdapter, ValidationError
 
 from .definition import peek
 
-__all__ = ["OnProgress", "Peer", "Unasked"]
-
 WANTED = "mcp>=1.10"
 """The requirement of the extra ``mcp``."""
 

@@ -22,8 +22,6 @@ from ..fields import read_object
 from ..text import one_line, type_name
 from .definition import ServerTool, excerpt, fields_of
 
-__all__ = ["Approve", "Comparison", "Pins", "ToolChange"]
-
 MAX_LINES = 100
 """The most differences that a `ToolChange` lists."""
 MAX_LINE_CHARS = 1024

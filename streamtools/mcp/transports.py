@@ -29,8 +29,6 @@ from pydantic import TypeAdapter
 from ..limits import Limits
 from ..text import excerpt
 
-__all__ = ["BoundedHTTPTransport", "stdio_transport"]
-
 GRACE_S = 2.0
 """Seconds for a server to end by itself, and again after each signal; as the SDK has them."""
 

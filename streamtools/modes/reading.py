@@ -28,12 +28,6 @@ from ..text import SurrogateJoiner
 from ..tools import AnyTool, Binder, Exported, Tool, Toolset
 from ..tools.callables import reserved_names
 
-__all__ = [
-    "PAYLOADS", "PayloadReader", "PayloadStage", "RetriesSpent", "Retry", "RetryBudget", "RetryOutcome", "Sink",
-    "ToolCallValidation", "WRAPPER", "check", "pass_unchecked", "unchecked", "with_payloads",
-]  # fmt: skip
-
-
 WRAPPER = "response"
 """The key of an object that contains nothing but the payload: a strict schema must not be a union at its root."""
 

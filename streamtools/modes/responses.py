@@ -31,30 +31,6 @@ from ..wires import Answer, known
 from ..wires.transcript import Prompt
 from .reading import WRAPPER, PayloadReader
 
-__all__ = [
-    "CHAT",
-    "Payload",
-    "ResponseCall",
-    "ResponseContent",
-    "assistant_text",
-    "find_payload",
-    "named_tools",
-    "observed_line",
-    "only_thinks",
-    "parse_json_response",
-    "payload_of_call",
-    "payload_of_turn",
-    "payload_schema",
-    "read_results",
-    "result_text",
-    "content_of",
-    "did_not_run",
-    "text_messages",
-    "tool_prompt",
-    "with_system_prompt",
-    "with_text_results",
-]
-
 _THINK, _THINK_END = "<think>", "</think>"
 
 

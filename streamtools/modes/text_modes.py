@@ -46,21 +46,6 @@ from .responses import (
     with_text_results,
 )
 
-__all__ = [
-    "DEFAULT_RULES",
-    "JSONObjectAdapter",
-    "ModelRule",
-    "NativeToolAdapter",
-    "OpenAIStructuredAdapter",
-    "ParsedAdapter",
-    "StreamingAdapter",
-    "ToolCallingAdapter",
-    "ToolCallingMode",
-    "ValidatedAdapter",
-    "get_adapter",
-    "mode_for",
-]
-
 
 @runtime_checkable
 class ToolCallingAdapter(Protocol):

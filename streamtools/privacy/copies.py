@@ -32,8 +32,6 @@ from .policy import Redact
 from .secrets import TextMask
 from .values import DOT, HasNames, Values, set_field
 
-__all__ = ["Copies"]
-
 _ENDS: Mapping[type[Event], type[Event]] = {TextEnd: TextDelta, ReasoningEnd: ReasoningDelta}
 _LAST = frozenset({StreamEnd, StepEnd})
 

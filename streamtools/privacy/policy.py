@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from ..text import type_name
 
-__all__ = ["Privacy", "Redact"]
-
 Redact: TypeAlias = Callable[[str], str]
 """Returns a text as it may be kept. A number is shown to it as text."""
 

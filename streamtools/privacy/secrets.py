@@ -14,8 +14,6 @@ import base64
 import math
 import re
 
-__all__ = ["MAX_HELD", "SecretShapes", "TextMask", "redact_secrets"]
-
 MAX_HELD = 512
 """Characters of an open match that a growing text holds back."""
 _KEPT_OF_LONG = 300  # characters that stay when a run is longer: the longest beginning that is no match by itself

@@ -24,8 +24,6 @@ from ..text import class_name
 from .policy import Redact
 from .secrets import SecretShapes
 
-__all__ = ["DOT", "HasNames", "Values", "set_field"]
-
 DOT = "·"
 """Stands for each character of a text that is masked."""
 

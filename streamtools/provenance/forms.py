@@ -14,12 +14,6 @@ from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 
-__all__ = [
-    "ACCOUNT", "ALONE", "APART", "A_DATE", "A_MOMENT", "A_NUMBER", "DATE", "IS_ALONE", "LEAST_ACCOUNT",
-    "MAX_NUMBER_CHARS", "NUMBER", "as_written", "dates_in", "forms", "normalised", "number_text", "numbers_in",
-    "tokens",
-]  # fmt: skip
-
 MAX_NUMBER_CHARS = 64  # of a number or an account number
 
 # -- the form in which texts are compared ------------------------------------------------------------------------------

@@ -18,8 +18,6 @@ from ..wires import Wire, find
 from ..wires.transcript import Prompt, Reply, Returned, id_as_read
 from .index import Index, Origin
 
-__all__ = ["Untrusted", "add_item", "add_request", "add_result", "add_said"]
-
 _MESSAGES = ("messages", "input", "contents")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _KEPT_ELSEWHERE = (

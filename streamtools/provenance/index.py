@@ -44,8 +44,6 @@ from .forms import (
     tokens,
 )  # fmt: skip
 
-__all__ = ["SHORT_CHARS", "Index", "Kind", "Needle", "Origin", "Value"]
-
 SHORT_CHARS = 4
 """Shorter values occur in any long text, so that it means nothing where they stand."""
 BLOCK_CHARS = 4 << 10  # a millisecond of work

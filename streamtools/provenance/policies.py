@@ -18,8 +18,6 @@ from ..parts import Finding
 from ..text import cut, one_line
 from .index import Index, Origin, Value
 
-__all__ = ["Policy", "findings", "only_from_user", "untrusted"]
-
 MAX_VALUES = 100  # of one call that are searched; a call with more of them is judged as if the rest were untrusted
 _MAX_NAME = 64
 _Leaf: TypeAlias = "str | int | float | Decimal"

@@ -44,9 +44,6 @@ from ..limits import Limits
 from ..observers import PrivacyFacts, RunFacts, StreamFacts, Withheld
 from ..text import type_name
 
-__all__ = ["Recorder", "VERSION", "record"]
-
-
 try:
     import fcntl
 except ImportError:  # no such locks on Windows

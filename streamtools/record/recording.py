@@ -29,18 +29,6 @@ from ..text import one_line, shown_by
 from ..turn import Turn, TurnBuilder
 from .recorder import VERSION
 
-__all__ = [
-    "Chunk",
-    "Entry",
-    "Recording",
-    "RecordingError",
-    "SourceEnd",
-    "is_recording",
-    "moved",
-    "shown_ids",
-    "turns_of",
-]
-
 _HEAD = b'{"recording":'
 _ID_CHARS, _MOST_IDS = 80, 5  # in a message
 _SAME_CLOCK_S = 1.0  # calendars are set right in between, by less than that

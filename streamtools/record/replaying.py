@@ -58,8 +58,6 @@ from ..turn import Turn
 from ..wires import names
 from .recording import Chunk, Recording, RecordingError, SourceEnd, moved, shown_ids, turns_of
 
-__all__ = ["Difference", "Replay", "replay"]
-
 _RECORDED = {"stages", "output", "limits"}  # options that recorded results leave something to do
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["SchemaBound", "counts", "schema_problem"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaBound:

@@ -23,8 +23,6 @@ from ..errors import LimitExceeded, RemoteProtocolError, TruncatedStream
 from ..limits import Limits
 from ..text import one_line
 
-__all__ = ["Decoding"]
-
 # HTTP libraries decode a chunk at once, or in steps of a mebibyte, and a chunk of 64 KiB may hold 64 MiB, or with two
 # codings gigabytes. So output is bounded by the piece. The window, which a decoder must remember to go on, is bounded,
 # too: else the header of a body alone could claim any memory.

@@ -29,25 +29,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from .langchain import LangChainChunks
 
-__all__ = [
-    "Item",
-    "Kind",
-    "TAPPED",
-    "answer_of",
-    "as_event",
-    "as_item",
-    "connection_of",
-    "foreign_iterator_of",
-    "kind_of",
-    "langchain_chunks",
-    "pulled_of",
-    "raw_of",
-    "response_of",
-    "untap",
-    "without_finish",
-    "wrapped_by",
-]
-
 TAPPED = "streamtools.tap"
 """The extension of a response of httpx that has the copy of its body; see `streamtools.integrations.httpx`."""
 

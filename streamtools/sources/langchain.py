@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["LangChainChunks"]
-
 # The fields in which integrations put the provider's finish reason.
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 # Where the provider has no finish reason for tool calls, its ordinary one may mean them: OpenAI's Responses, Gemini,

@@ -33,8 +33,6 @@ from .kinds import (
 if TYPE_CHECKING:
     from .splitting import NextResponse, Responses, ResponseSource
 
-__all__ = ["Source", "open_source", "responses"]
-
 _ACCEPTED = (
     "an SDK's stream, a response of httpx or aiohttp, or an iterable, asynchronous or not, of bytes, text or payloads"
 )

@@ -27,9 +27,6 @@ from ..wires.reading import malformed, provider_error
 from ..wires.wire import Lanes, OpenResponse
 from .kinds import Item, as_event, as_item
 
-__all__ = ["Events", "NextResponse", "ResponseSource", "Responses", "Splitter", "responses_of"]
-
-
 _MAX_ASIDES = 64  # events kept although they belong to no open response
 
 

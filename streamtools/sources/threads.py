@@ -27,8 +27,6 @@ from ..limits import Limits
 from .encoding import Decoding
 from .kinds import Kind, codings_of, kind_of, pulled_of, raw_of, response_of, untap, wrapped_by
 
-__all__ = ["BlockingItems", "thread_context"]
-
 _END: Any = object()
 _SMALL_READ_BYTES = 128  # as requests reads: urllib3 before 2.0 waits until that many are there
 _READABLE = {Kind.MEMORY, Kind.BLOCKING_RESPONSE, Kind.BLOCKING}

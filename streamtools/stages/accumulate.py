@@ -30,9 +30,6 @@ from ..schema.names import qualified
 from ..text import SurrogateJoiner
 from .preview import Moments
 
-__all__ = ["Accumulate", "GrowingCall", "problem_error"]
-
-
 _NOTHING: frozenset[Any] = frozenset()
 _MAX_RIVALS = 4  # calls under one id that another under it is compared with while it grows
 _MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four

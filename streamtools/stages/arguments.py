@@ -43,8 +43,6 @@ from ..parts import ToolCall, changed
 from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
-__all__ = ["Deferred", "Finalize", "Validate"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:

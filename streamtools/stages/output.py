@@ -21,8 +21,6 @@ from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .arguments import Deferred, arguments_of
 from .preview import Moments
 
-__all__ = ["ExportedOutput", "OutputType", "TypedOutput", "answer_reader"]
-
 Decode: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 

@@ -20,8 +20,6 @@ from .callables import inner_function
 from .definition import Tool
 from .tool import ToolMethod
 
-__all__ = ["validate_tool_class"]
-
 
 def validate_tool_class(cls: type, *, raise_on_issue: bool = False) -> list[str]:
     """Returns the mistakes in the tools of a class, a line each, in the order of definition.

@@ -12,8 +12,6 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from .callables import Injected
 
-__all__ = ["LARGE_CHARS", "ArgumentsValidator", "Binder", "Coerce", "SchemaSource", "TakesLong"]
-
 LARGE_CHARS = 32 << 10
 """Characters of arguments as JSON; reading, copying and judging as many takes some milliseconds."""
 

@@ -22,13 +22,6 @@ from ..errors import ToolDefinitionError
 from ..schema.names import TOOL_NAMES
 from .context import ToolContext
 
-__all__ = [
-    "Docstring", "Injected", "NO_VALUES", "Placement", "RESERVED", "accepts", "as_function", "called_function",
-    "checked_name", "class_body_of", "injected_of", "inner_function", "mentions", "parameters_of", "parse_docstring",
-    "refuse", "reserved_names", "returned_by",
-]  # fmt: skip
-
-
 _INSTEAD_OF_GENERATOR = (
     "; make it an async generator, whose values are progress up to `yield FinalResult(value)`, or write a function "
     "that returns the result, and report what comes before it through ctx.progress(value), where ctx is a parameter "

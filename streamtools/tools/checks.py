@@ -29,19 +29,6 @@ from .callables import Injected, refuse
 if TYPE_CHECKING:
     from ..schema.validation import SchemaProblem, Validator
 
-__all__ = [
-    "BY_LAX_RULES",
-    "Check",
-    "Checked",
-    "Checks",
-    "Enforced",
-    "check_checks",
-    "coercions_of",
-    "listed",
-    "refusal",
-    "unknown",
-]
-
 T = TypeVar("T")
 
 Check: TypeAlias = Callable[[dict[str, Any]], object]

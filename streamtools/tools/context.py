@@ -11,8 +11,6 @@ from typing_extensions import TypeVar
 
 from ..errors import ToolError
 
-__all__ = ["ELSEWHERE", "ToolContext", "call_key", "key_prefix"]
-
 ELSEWHERE: Any = object()
 """Stands for the context of a pipeline in another process, to which it does not come along."""
 

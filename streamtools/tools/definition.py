@@ -49,11 +49,6 @@ if TYPE_CHECKING:
     from .foreign import PassAs
     from .frameworks import FrameworkTool
 
-__all__ = [
-    "Bound", "Tool", "fingerprint", "of_framework", "of_function", "of_model", "of_schema", "validate_tool_call",
-]  # fmt: skip
-
-
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
 R = TypeVar("R", default=Any)

@@ -24,17 +24,11 @@ from ..text import known_names
 from ..wires import Wire, known
 from ..wires.formats import JSON, EntryFormat, StrictForm, ToolEntry, ToolFormat
 
-__all__ = [
-    "Constraints", "EntryOptions", "HINTS", "MCP", "STRICT", "find", "payload_of", "short_names", "targets",
-    "tool_formats", "translated",
-]  # fmt: skip
-
-
 Constraints = Literal["keep", "description"]
 """The policy for bounds (``minimum``, ``pattern``): they stay, or move into the description."""
 
 
-class Described(Protocol):
+class _Described(Protocol):
     """Declares a tool as far as a model reads it: `Tool` is one."""
 
     @property
@@ -96,10 +90,10 @@ class TranslatedTool:
         return copied
 
 
-_CACHE: WeakKeyDictionary[Described, dict[tuple[ToolFormat, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[_Described, dict[tuple[ToolFormat, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
 
 
-def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
+def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
     """Returns the tool in a format, computed once for each.
 
     Raises:
@@ -113,7 +107,7 @@ def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> Tr
     return kept
 
 
-def payload_of(tool: Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
+def payload_of(tool: _Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
     """Returns the entry alone, for a tool whose arguments need no decoding.
 
     Raises:
@@ -141,7 +135,7 @@ def _pass_exported(wire: str, strict: bool) -> str:
     return f"use exported = export_all({arguments}), send exported.payloads, and pass pipeline(tools=exported)"
 
 
-def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
+def _made(tool: _Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
     held = format.strict if options.strict else None
     group = None if format.namespace is None else tool.namespace
     own = tool.name if group is None else tool.name.removeprefix(f"{group.name}.")
@@ -210,7 +204,7 @@ def _hints_of(
     return kept, tuple(f"{name}: {why}" for name, why in losses.items())
 
 
-def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:
+def _check_strict(tool: _Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:
     problem = schema_problem(schema, form.bounds)
     if problem is None and form.wants_required and not schema.get("required"):
         problem = f"{wire} wants at least one required parameter of a strict tool"
@@ -218,7 +212,7 @@ def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str
         raise ExportError(f"tool {tool.name!r}: {problem}; export it without strict")
 
 
-def _description(tool: Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
+def _description(tool: _Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
     """Returns the description, with the grammar if the model cannot be held to that; and the losses."""
     if tool.grammar is None or freeform:
         return tool.description, ()
@@ -231,7 +225,7 @@ RESULT = "result"
 
 
 def _output(
-    tool: Described, format: ToolFormat, form: EntryFormat, options: EntryOptions
+    tool: _Described, format: ToolFormat, form: EntryFormat, options: EntryOptions
 ) -> tuple[JSON | None, tuple[str, ...]]:
     """Returns the schema of the result in the format's dialect, and the losses."""
     # A schema that the tool does not declare, and that nothing enforces, is for MCP alone, whose clients expect one.

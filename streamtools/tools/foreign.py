@@ -21,9 +21,6 @@ from .callables import NO_VALUES, RESERVED, Injected, Placement, parameters_of
 from .checks import Checks, Enforced
 from .typed import as_json, from_text, refuse_not_finite
 
-__all__ = ["Foreign", "PassAs", "Rerouted"]
-
-
 T = TypeVar("T")
 
 PassAs: TypeAlias = Literal["keywords", "mapping"]

@@ -24,8 +24,6 @@ from ..errors import ModelRetry, ToolError
 from .callables import refuse
 from .context import ToolContext
 
-__all__ = ["FrameworkTool", "read_framework_tool"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkTool:

@@ -20,13 +20,6 @@ from .callables import refuse
 from .checks import Check, check_checks
 from .results import OutputSchema
 
-__all__ = [
-    "AnyPolicy", "ConflictKey", "Effect", "Middleware", "NeedsApproval", "Operation", "RunCall", "RunKeywords",
-    "RunOptions", "Scope", "ToolCallRequest", "ToolKeywords", "ToolOptions", "check_names",
-    "check_options", "is_middleware", "policies_of",
-]  # fmt: skip
-
-
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 """The effect of a second run of the same call. ``pure``: nothing, it only computes or looks up, and its result depends
 on the arguments alone, neither on who asks nor on a context variable. ``idempotent``: nothing more than the first.

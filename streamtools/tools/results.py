@@ -22,8 +22,6 @@ from .callables import mentions, refuse, returned_by
 from .checks import Enforced
 from .schema import JsonSchema, one_line
 
-__all__ = ["NO_RESULTS", "OutputSchema", "Results", "plain", "results_of"]
-
 OutputSchema: TypeAlias = Mapping[str, Any] | type[Any] | UnionType | Literal[True]
 """A declaration of a tool's results: a JSON Schema, a type that pydantic knows, or True for the return annotation."""
 

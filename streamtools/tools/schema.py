@@ -30,8 +30,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PydanticExperimentalWarning)
     from pydantic.experimental.arguments_schema import generate_arguments_schema
 
-__all__ = ["CONFIG", "CompiledParameters", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
-
 CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 

@@ -18,9 +18,6 @@ from .callables import class_body_of, refuse
 from .definition import Tool, of_framework, of_function
 from .options import ToolKeywords, ToolOptions, check_names
 
-__all__ = ["ToolMethod", "tool", "tools_of"]
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -13,8 +13,6 @@ from .callables import refuse
 from .definition import Tool
 from .tool import tool
 
-__all__ = ["AnyTool", "AnyTools", "Exported", "Toolset"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exported:

@@ -25,9 +25,6 @@ from .checks import BY_LAX_RULES, Enforced, coercions_of, listed, refusal, unkno
 from .schema import CONFIG, CompiledParameters, JsonSchema, at_once, compile_parameters, leaves_a_choice, one_line
 from .weight import TooHeavy, Weigher
 
-__all__ = ["TypedArguments", "TypedBinder", "as_json", "docstring_of", "from_text", "refuse_not_finite"]
-
-
 FEW_ERRORS = 20
 MAX_ERRORS = 5_000  # some 10 ms
 MAX_ERROR_CHARS = 16 << 20  # of all words together, if each were as long as the schema

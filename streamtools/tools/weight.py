@@ -13,8 +13,6 @@ from pydantic_core import from_json
 
 from .binder import LARGE_CHARS
 
-__all__ = ["NO_SCHEMAS", "TooHeavy", "Weigher", "choices_of", "nodes_of"]
-
 # Nobody can stop pydantic, and no other thread runs while it validates. Mostly its work is linear in the text and fast.
 # Three things are not:
 #

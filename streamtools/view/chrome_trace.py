@@ -14,8 +14,6 @@ from typing import Any
 
 from .picture import CallLane, Lane, Picture, StepLane, micros
 
-__all__ = ["chrome_trace"]
-
 STEPS, STREAM, CALLS = 1, 2, 3
 """The first thread ids: steps, stream, and the first track of calls."""
 

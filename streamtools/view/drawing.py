@@ -68,9 +68,6 @@ from .picture import (
     words_of,
 )
 
-__all__ = ["Drawing", "Watch", "draw"]
-
-
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
 """The ends of calls that have no observation: run by the provider, or reported and left to others."""

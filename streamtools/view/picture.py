@@ -18,12 +18,6 @@ from ..parts import WAITS, Wait
 from ..record import RecordedError
 from ..text import cut, type_name
 
-__all__ = [
-    "APPROVAL", "Arrow", "BY_CODE", "CallLane", "DECIDED", "Lane", "Mark", "ORIGIN", "Picture", "RunHead", "Seen",
-    "Span", "StepLane", "StreamPiece", "Try", "apply_record", "early_fact", "facts_of", "waits_before", "words_of",
-]  # fmt: skip
-
-
 MAX_EVENTS = 200_000
 """Events of one picture; a page of 100,000 opens within two seconds."""
 MAX_CHARS = 8_000_000

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["EventCursors", "is_number"]
-
 _MAX_KEPT = 64  # events that are remembered: of those that were fed, and twice of the others
 _MAX_DIGITS = 18  # of a number that no parser refuses
 _MAX_SIZE = 256  # bytes of a cursor; a longer one is none

@@ -43,8 +43,6 @@ from .reading import (
 )
 from .usage import NO_COUNTS, UsageMap
 
-__all__ = ["NOT_STARTED", "WireDecoder"]
-
 NOT_STARTED = "the decoder never called emit_start: let each response begin with emit_start(model, response_id)"
 """The error of a decoder that does not say where its response begins."""
 

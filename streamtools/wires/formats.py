@@ -21,11 +21,6 @@ from ..schema.bounds import SchemaBound
 from ..schema.dialects import Dialect
 from ..schema.names import NameRule, qualified
 
-__all__ = [
-    "CallFormat", "CallRead", "EntryFormat", "JSON", "NamespaceFormat", "RequestLimits", "ResultFormat",
-    "StrictForm", "StructuredOutput", "ToolEntry", "ToolFormat",
-]  # fmt: skip
-
 CallRead: TypeAlias = tuple[str, str | None, Any, str | None, dict[str, Any]]
 """Name and id of a call, its arguments as they stand there, if any do, the namespace that is a part of the name, and
 the fields that other calls lack."""

@@ -22,8 +22,6 @@ from ..parts import CallKind
 from .decoder import WireDecoder
 from .reading import KnownFields, label_of, read_text
 
-__all__ = ["Given", "GrowingDecoder", "Handler", "GrowingBlock", "Role"]
-
 Role: TypeAlias = Literal["text", "reasoning", "call", "item"]
 """What a place becomes: a part of the answer, a call, or an item that is kept whole."""
 

@@ -37,8 +37,6 @@ from ..text import deeper_than
 from .cursors import EventCursors, is_number
 from .reading import Path, says_something
 
-__all__ = ["GrowingPart", "PlainDelta", "PlainPath", "Surroundings"]
-
 _MAX_DEPTH = 7  # of a value beside the piece: comparing recurses
 _NO_NAMES: frozenset[str] = frozenset()
 _MAX_REST = 64  # payloads that are not looked at after others were in vain

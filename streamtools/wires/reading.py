@@ -12,12 +12,6 @@ from ..errors import ProviderError, RemoteProtocolError
 from ..events import Event, UnknownPayload
 from ..text import well_formed
 
-__all__ = [
-    "ERROR", "ERROR_PAYLOAD", "KnownFields", "Path", "beside_error", "caller_of", "json_text", "label_of",
-    "malformed", "named_error", "place_of", "provider_error", "read_count", "read_text", "rest_of",
-    "says_something", "unread", "weight",
-]  # fmt: skip
-
 _NO_MESSAGE = "the provider sent an error without a message"
 
 

@@ -26,12 +26,6 @@ from ..schema.names import PLAIN_NAMES, qualified
 from .history_rules import HistoryRules, Violation, ViolationCode
 from .reading import json_text
 
-__all__ = [
-    "Answer", "AnswerBuilder", "CallNames", "CallResult", "Entry", "Flaws", "Numbered", "Prompt", "Reply", "Returned",
-    "data_url", "decoded", "encoded", "entries_by_role", "id_as_read", "numbered", "read_data_url",
-    "result_as_read", "results_and_prompts", "text_block", "text_of", "written",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:

@@ -14,8 +14,6 @@ from typing import TypeAlias
 from ..parts import COUNTS, Usage
 from .reading import read_count
 
-__all__ = ["NO_COUNTS", "Count", "Derived", "UsageMap", "total"]
-
 
 @dataclass(frozen=True, slots=True)
 class Derived:

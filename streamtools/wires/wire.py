@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .history_rules import HistoryRules
     from .transcript import Answer, Entry, Prompt
 
-__all__ = ["CallIds", "Lanes", "OpenResponse", "Tolerance", "Wire", "built_in"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:

@@ -19,13 +19,6 @@ from ...errors import ExportError
 from ..dialects import Action, Dialect
 from .plan import Translation
 
-__all__ = [
-    "ANNOTATIONS", "ANY", "Build", "DEFINITIONS", "KEYWORDS_OF", "LISTS", "MAPS", "ONE", "REFERENCES",
-    "NOTED", "SchemaDocument", "described", "free_name", "mapped", "note", "pointer", "reference_of", "subschemas",
-    "without",
-]  # fmt: skip
-
-
 ONE = frozenset({"items", "additionalItems", "unevaluatedItems", "contains", "contentSchema"}) | frozenset(
     {"additionalProperties", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"}
 )

@@ -13,9 +13,6 @@ from ...errors import ExportError
 from .document import ANNOTATIONS, DEFINITIONS, REFERENCES, SchemaDocument, pointer, reference_of, without
 from .plan import Translation
 
-__all__ = ["Contradiction", "Lose", "apart", "fits", "is_of", "is_union", "kind_of", "merge", "outermost", "types_of"]
-
-
 # The form is types, keys and constants, not bounds. Those are left to validation, whose errors have the reason: a
 # number out of its bounds still belongs to its alternative.
 

@@ -15,20 +15,6 @@ from pydantic_core import from_json
 from ...errors import InvalidArguments
 from ...text import dotted
 
-__all__ = [
-    "Choice",
-    "Entries",
-    "Fields",
-    "Inverse",
-    "Items",
-    "JsonText",
-    "Named",
-    "Plan",
-    "Property",
-    "Translation",
-    "Unwrapped",
-]
-
 # Deviations that need no guess are tolerated: a map that is an object although a list of entries was asked for, a value
 # of no declared type that is not text. Those that would need a guess raise `InvalidArguments`: two entries with one
 # key, a text that is not JSON. Values that fit no schema pass as they are: validation against the tool's own schema

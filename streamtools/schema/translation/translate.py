@@ -35,13 +35,6 @@ from .document import (
 from .fits import Contradiction, Lose, apart, fits, is_of, is_union, kind_of, merge, outermost, types_of
 from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Property, Translation, Unwrapped
 
-__all__ = [
-    "Made", "SILENT", "accepts_anything", "canonical", "data", "inlined", "joined", "kinds_of", "make",
-    "may_stay_together", "nullable", "split", "translate_array", "translate_object", "translate_scalar",
-    "translate_union", "untyped", "values_of", "verbatim", "wrapped",
-]  # fmt: skip
-
-
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_UNROLLED = 2
 """The number of times that a recursive definition stands inside itself before it is cut, where it has to be inlined."""

@@ -15,13 +15,6 @@ from .document import TYPES, Document, Place, Resource
 from .patterns import Pattern, PatternError, compile_pattern
 from .values import KINDS, OTHER, deeper_than, escaped, is_integer, kind_of, refuse_size
 
-__all__ = [
-    "ANY", "ARRAY", "At", "Budget", "Check", "Compiler", "ENTRIES_PER_STEP", "Exhausted", "Found", "Maker", "Makers",
-    "Making", "NUMBER", "OBJECT", "OwnValidator", "Rule", "SchemaProblem", "TEXT", "ValidationRun", "accept",
-    "size_bound",
-]  # fmt: skip
-
-
 # All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
 # Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
 # and texts and long numbers have one by their length.

@@ -19,8 +19,6 @@ from ...errors import SchemaError
 from ...limits import Limits
 from .values import escaped, is_integer, kind_of, refuse_size
 
-__all__ = ["AGAIN", "DIALECTS", "Document", "Place", "Resource", "TYPES"]
-
 MAX_SHOWN_CHARS = 200  # of a reference in an error
 REFERENCES = ("$ref", "$dynamicRef")
 AGAIN = frozenset({"unevaluatedProperties", "unevaluatedItems"})

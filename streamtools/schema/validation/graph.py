@@ -11,8 +11,6 @@ from .compiler import ENTRIES_PER_STEP
 from .document import Document, Place
 from .values import refuse_size
 
-__all__ = ["Outline", "outline"]
-
 MAX_CHAIN = 4
 """The most schemas that may apply one another to the same value, as a multiple of ``max_schema_depth``."""
 

@@ -33,11 +33,6 @@ from .document import TYPES, Place
 from .patterns import Pattern
 from .values import TooDeep, division_cost, equal, escaped, is_multiple, key_of, scalar_key, size_of, spelled
 
-__all__ = [
-    "ARRAYS", "COMBINED", "Collect", "OBJECTS", "SCALARS", "UNEVALUATED", "common", "patterns_of", "spend_on_names",
-]  # fmt: skip
-
-
 MAX_SHOWN_OPTIONS = 10  # allowed values that a message lists
 
 

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from pydantic_core import SchemaError as EngineError
 from pydantic_core import SchemaValidator, core_schema
 
-__all__ = ["Pattern", "PatternError", "compile_pattern", "translate"]
-
 MAX_WEIGHT = 50_000
 """The largest weight of one pattern: about the instructions that the engine compiles it to, some 100 ns each."""
 

@@ -15,8 +15,6 @@ from .document import AGAIN, Document, Place
 from .graph import Outline
 from .patterns import translate
 
-__all__ = ["rust_validator"]
-
 MAX_PEAK = 64
 """The most schemas applied to one value: jsonschema-rs cannot be stopped, and takes some 20 ns for each."""
 MAX_WEIGHT = 4096

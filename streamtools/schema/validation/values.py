@@ -11,12 +11,6 @@ from ...errors import SchemaError
 from ...limits import Limits
 from .. import Kept
 
-__all__ = [
-    "KINDS", "OTHER", "TooDeep", "deeper_than", "division_cost", "equal", "escaped", "is_integer", "is_multiple",
-    "key_of", "kind_of", "read_schema", "refuse_size", "scalar_key", "size_of", "spelled",
-]  # fmt: skip
-
-
 KINDS: tuple[type, ...] = (dict, list, str, int, float, bool, type(None))
 """The Python types of plain JSON."""
 
@@ -31,7 +25,7 @@ _STEPS_PER_DECIMALS = 8  # a division of decimals: some 3 µs
 _BIG = 1 << 61  # hash() of smaller integers is the integer itself: a peer cannot make them collide
 
 
-class Spending(Protocol):
+class _Spending(Protocol):
     """Counts work, as a `ValidationRun` does."""
 
     def spend(self, steps: int, /) -> None: ...
@@ -127,7 +121,7 @@ def scalar_key(value: Any) -> Hashable:
     return str.__str__(value) if kind is str else (kind, id(value))
 
 
-def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
+def key_of(value: Any, depth: int, spending: _Spending) -> Hashable:
     """Returns a key that is equal for equal JSON values.
 
     Args:
@@ -148,7 +142,7 @@ def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _write(value: Any, depth: int, spending: Spending, out: list[str]) -> None:
+def _write(value: Any, depth: int, spending: _Spending, out: list[str]) -> None:
     """Writes a value so that equal values, and only those, are written alike."""
     if isinstance(value, str):
         out.append(f"{len(value)}:{value}")

@@ -49,9 +49,6 @@ from .parts import CallWriter, Parser, TextDialect, TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import THINKING, UNCLOSED, Thought
 
-__all__ = ["TextCalls"]
-
-
 _MAX_BLANKS = 64  # characters of white space before a marker at the beginning
 _is_plain_tag = re.compile(r"</\w+>").fullmatch
 

@@ -61,13 +61,6 @@ from .parts import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import read_thought
 
-__all__ = [
-    "DOTS", "DSML", "GLM", "HUNYUAN", "HUNYUAN_OPENERS", "INNER", "INVOKE", "Invokes", "K2_HORIZON", "MARK",
-    "MINICPM", "MINIMAX", "MUSE", "NESTED_CLOSERS", "OPENER", "OPENERS", "PairedTags", "QWEN_OPENERS", "STEP3",
-    "XTML_CLOSERS", "XTML_DROPS", "hunyuan", "kimi_k3", "minimax_m3", "parameter_key", "qwen_coder",
-]  # fmt: skip
-
-
 _MAX_KEY = 256  # characters of a parameter's name
 _MAX_SUFFIX = 16  # characters of a suffix of tags, which is a few hexadecimal digits
 

@@ -47,15 +47,6 @@ from .parameters import escaped
 from .parts import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader
 
-__all__ = [
-    "DEEPSEEK_CLOSERS", "DEEPSEEK_OPENERS", "FENCE", "FUNCTION_GEMMA", "FUNCTION_OPENER", "GEMMA", "KIMI_CLOSERS",
-    "KIMI_OPENERS", "LINES_CLOSER", "LINES_OPENER", "LiteralCalls", "MISTRAL_OPENER", "MarkedObjects",
-    "PYTHONIC_MARKERS", "PYTHON_TAG", "bare_list", "bare_objects", "call_objects", "deepseek", "dotted_call",
-    "fenced", "function_tag", "hermes", "keyed_objects", "kimi", "lines", "listed_objects", "marked_list", "mistral",
-    "one_call_object", "plain_list", "python_tag",
-]  # fmt: skip
-
-
 _DEEPSEEK_CALL, _DEEPSEEK_NAME_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
 _DEEPSEEK_CALL_END, _DEEPSEEK_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
 # R1 spells the first marker in several ways.

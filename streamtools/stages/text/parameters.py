@@ -16,18 +16,6 @@ from ...tools import Toolset
 from .parts import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
-__all__ = [
-    "NO_STRING",
-    "STRING",
-    "Arguments",
-    "Types",
-    "as_json",
-    "escaped",
-    "parameter_types",
-    "resolved",
-    "types_of",
-]
-
 T = TypeVar("T")
 
 Types: TypeAlias = "frozenset[str] | None"

@@ -37,8 +37,6 @@ from ...events import (
 from ...tools import Toolset
 from .reader import Markers, NotACall, Parsing, Reader
 
-__all__ = ["CallWriter", "DEFAULT_TAGS", "Parser", "SplitThink", "Tags", "TextDialect", "TextStage", "tag_pair"]
-
 
 class TextStage(ABC):
     """Base of the text stages: keeps the order of parts, whatever a stage takes out of a text."""

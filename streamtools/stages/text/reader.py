@@ -22,8 +22,6 @@ from pydantic_core import from_json
 
 from ...limits import Limits
 
-__all__ = ["Extent", "Markers", "NotACall", "Parsing", "Reader", "TextOver"]
-
 
 class Markers:
     """Finds the first of several strings. Of two that begin at the same place, the longer is found."""

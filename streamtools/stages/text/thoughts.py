@@ -30,11 +30,6 @@ from ...limits import Limits
 from .parts import CallWriter, Parser
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
-__all__ = [
-    "ChannelMessages", "HARMONY", "MUSE_MESSAGES", "THINKING", "Thought", "UNCLOSED", "read_thought", "thought",
-]  # fmt: skip
-
-
 THINKING: frozenset[type[Event]] = frozenset({ReasoningStart, ReasoningDelta, ReasoningEnd, StreamWarning})
 """The types of the events that a `Thought` takes."""
 UNCLOSED = "unclosed_think"

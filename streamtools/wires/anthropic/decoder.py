@@ -16,8 +16,6 @@ from ..plain import PlainDelta
 from ..reading import KnownFields, caller_of, malformed, named_error, rest_of
 from .facts import BAD_NEWS, BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS, FINISHES, OPAQUE_BLOCKS
 
-__all__ = ["AnthropicDecoder"]
-
 _ROLES: dict[str, Role] = {"text": "text", "thinking": "reasoning", **dict.fromkeys(CALL_BLOCKS, "call")}
 
 

@@ -24,27 +24,6 @@ from ..history_rules import HistoryRules, Violation, claude_since_4_6
 from ..reading import KnownFields
 from ..usage import UsageMap, total
 
-__all__ = [
-    "BAD_NEWS",
-    "BLOCK_FIELDS",
-    "CALLS",
-    "CALL_BLOCKS",
-    "DELTA_FIELDS",
-    "EVENT_FIELDS",
-    "FINISHES",
-    "LIMITS",
-    "OPAQUE_BLOCKS",
-    "RESULT",
-    "RULES",
-    "SERVER_CALL",
-    "SERVER_CALLS",
-    "SERVER_RESULT",
-    "STRUCTURED",
-    "THOUGHTS",
-    "TOOLS",
-    "USAGE",
-]
-
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Blocks that are calls which the provider runs itself."""
 

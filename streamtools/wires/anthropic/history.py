@@ -38,8 +38,6 @@ from ..transcript import (
 )
 from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT, THOUGHTS
 
-__all__ = ["read", "render", "render_prompt", "whole"]
-
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     """Reads messages as entries. What is no message gives none."""

@@ -18,8 +18,6 @@ from ..plain import PlainDelta
 from ..reading import malformed, rest_of
 from .facts import CONDEMNED, EVENT_FIELDS, FINISHES, NOISE, OPAQUE_BLOCKS
 
-__all__ = ["BedrockDecoder"]
-
 _ROLES: Mapping[str, Role] = {"text": "text", "reasoningContent": "reasoning", "toolUse": "call"}
 _OF_INPUT = frozenset({"input"})
 _OF_REASONING = ("signature", "redactedContent", "data")  # "data": the name that the blob had in earlier SDKs

@@ -18,11 +18,6 @@ from ..history_rules import HistoryRules, claude_since_4_6, joined
 from ..reading import KnownFields
 from ..usage import UsageMap, total
 
-__all__ = [
-    "BLANK_TEXT", "CALLS", "CONDEMNED", "DOCUMENT_WITHOUT_TEXT", "EMPTY_RESULT", "EVENT_FIELDS", "FINISHES", "NOISE",
-    "OPAQUE_BLOCKS", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE",
-]  # fmt: skip
-
 EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
     "messageStart": KnownFields("p", "role"),
     "contentBlockStart": KnownFields("contentBlockIndex", "p", "start"),

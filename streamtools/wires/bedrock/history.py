@@ -37,8 +37,6 @@ from ..transcript import (
 )
 from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
 
-__all__ = ["read", "render", "render_prompt", "whole"]
-
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     """Reads messages as entries. What is no message gives none."""

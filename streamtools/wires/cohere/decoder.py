@@ -19,8 +19,6 @@ from ..plain import PlainDelta
 from ..reading import ERROR, named_error, place_of, provider_error, read_text, rest_of
 from .facts import EVENT_FIELDS, FAILURES, FINISHES, FUNCTION, RESPONSE, SEARCHED
 
-__all__ = ["CohereDecoder"]
-
 _WITH_REASON = frozenset({"length", "content_filter"})  # an error's text beside these only explains them
 
 

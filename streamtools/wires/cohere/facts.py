@@ -10,24 +10,10 @@ from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..formats import RequestLimits, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
-from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
+from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL, STRICT
+from ..openai_chat.facts import RESULT as RESULT
 from ..reading import KnownFields
 from ..usage import UsageMap
-
-__all__ = [
-    "CALLS",
-    "EVENT_FIELDS",
-    "FAILURES",
-    "FINISHES",
-    "FUNCTION",
-    "RESPONSE",
-    "RESULT",
-    "RULES",
-    "SEARCHED",
-    "STRUCTURED",
-    "TOOLS",
-    "USAGE",
-]
 
 FINISHES: dict[str, Finish] = {
     "COMPLETE": "stop",

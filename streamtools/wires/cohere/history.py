@@ -40,8 +40,6 @@ from ..transcript import (
 )
 from .facts import RULES
 
-__all__ = ["read", "render", "render_prompt", "whole"]
-
 _V1 = {"api": "v1"}
 
 

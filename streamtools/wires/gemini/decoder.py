@@ -22,8 +22,6 @@ from . import facts
 from .facts import BARE, KNOWN, OPAQUE
 from .partial_args import OpenCall
 
-__all__ = ["GeminiDecoder", "as_wire", "error_in", "verdict", "without_nulls"]
-
 
 class GeminiDecoder(WireDecoder):
     """Decodes one response of `streamGenerateContent`. Only one candidate is followed."""

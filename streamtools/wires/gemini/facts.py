@@ -16,23 +16,6 @@ from ..marks import GEMINI
 from ..reading import KnownFields
 from ..usage import Derived, UsageMap
 
-__all__ = [
-    "BARE",
-    "BLANK_PART",
-    "CALL",
-    "CALLS",
-    "ERROR_RESPONSE",
-    "KNOWN",
-    "NAMES_IN_HISTORY",
-    "OPAQUE",
-    "RESULT",
-    "RULES",
-    "STRUCTURED",
-    "TOOLS",
-    "USAGE",
-    "output_with_thoughts",
-]
-
 CALLS = (
     CallFormat(
         name="gemini.function_declaration",

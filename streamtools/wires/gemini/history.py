@@ -34,8 +34,6 @@ from ..transcript import (
 from .decoder import as_wire, without_nulls
 from .facts import BLANK_PART, NAMES_IN_HISTORY, RULES
 
-__all__ = ["FOREIGN_SIGNATURE", "read", "render", "render_prompt"]
-
 _BARE = frozenset({"text", "thought", "thoughtSignature"})
 _FROM_URL = str.maketrans("-_", "+/")
 _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}

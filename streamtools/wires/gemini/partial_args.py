@@ -22,8 +22,6 @@ from ...events import ToolCallFragment
 from ...limits import Limits
 from ...text import well_formed
 
-__all__ = ["OpenCall"]
-
 _STEP = re.compile(
     r"""\.(?P<name>[^\s.\[\]'"*]+)
     | \[(?P<index>0|[1-9][0-9]{0,18})\]

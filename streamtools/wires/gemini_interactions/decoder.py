@@ -37,8 +37,6 @@ from .facts import (
     name_of,
 )
 
-__all__ = ["InteractionsDecoder"]
-
 Path: TypeAlias = "tuple[str | int, ...]"
 
 

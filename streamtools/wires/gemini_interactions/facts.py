@@ -14,34 +14,6 @@ from ..history_rules import HistoryRules
 from ..reading import ERROR_PAYLOAD, KnownFields, read_text
 from ..usage import UsageMap, total
 
-__all__ = [
-    "BEGINS",
-    "CONTENTS",
-    "CALLS",
-    "DELTA_FIELDS",
-    "ERROR_EVENT",
-    "EVENT_FIELDS",
-    "FINISHES",
-    "INTERACTION_FIELDS",
-    "LEGACY_SCHEMA",
-    "MEDIA",
-    "NAMES_IN_HISTORY",
-    "RESULT",
-    "RULES",
-    "RUNNING",
-    "SAID_AGAIN",
-    "SERVER_STEPS",
-    "STEPS",
-    "STRUCTURED",
-    "TEXT_FIELDS",
-    "TOOLS",
-    "USAGE",
-    "WHOLE",
-    "call_kind",
-    "contents_of",
-    "name_of",
-]
-
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
 
 RESULT = ResultFormat(

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeGuard
 
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
+from ..gemini.facts import NAMES_IN_HISTORY
 from ..reading import json_text, rest_of
 from ..transcript import (
     Answer,
@@ -25,9 +26,7 @@ from ..transcript import (
     text_of,
     written,
 )
-from .facts import CONTENTS, MEDIA, NAMES_IN_HISTORY, RULES, RUNNING, call_kind, contents_of, name_of
-
-__all__ = ["read", "render", "render_prompt", "whole"]
+from .facts import CONTENTS, MEDIA, RULES, RUNNING, call_kind, contents_of, name_of
 
 _BLOCKS = MEDIA | {"text"}
 _FROM_URL = str.maketrans("-_", "+/")

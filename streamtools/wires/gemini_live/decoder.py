@@ -21,10 +21,6 @@ from ..reading import read_text
 from ..wire import OpenResponse
 from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
 
-__all__ = [
-    "LiveDecoder", "LiveTurns", "asks", "calls_in", "content_of", "ends", "is_of_the_user", "is_sound", "taken_back",
-]  # fmt: skip
-
 
 class LiveDecoder(GeminiDecoder):
     """Decodes one response of a session."""

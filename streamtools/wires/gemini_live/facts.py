@@ -9,25 +9,13 @@ from typing import Any
 from ...parts import Finish
 from ..gemini.decoder import as_wire
 from ..gemini.facts import CALLS as GEMINI_CALLS
-from ..gemini.facts import RESULT, RULES, output_with_thoughts
+from ..gemini.facts import RESULT as RESULT
+from ..gemini.facts import RULES as RULES
 from ..gemini.facts import TOOLS as GEMINI_TOOLS
+from ..gemini.facts import output_with_thoughts
 from ..marks import LIVE
 from ..reading import KnownFields
 from ..usage import Derived, UsageMap
-
-__all__ = [
-    "CALLS",
-    "FINISHES",
-    "FOREIGN_FINISH",
-    "KNOWN",
-    "MESSAGE",
-    "RESULT",
-    "RULES",
-    "STATUSES",
-    "TOOLS",
-    "USAGE",
-    "spelled",
-]
 
 _FUNCTION = "gemini.live.function_declaration"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
-__all__ = ["client_messages", "function_responses"]
-
 Scheduling = Literal["SILENT", "WHEN_IDLE", "INTERRUPT"]
 
 

@@ -25,8 +25,6 @@ from ..openai_chat.facts import TEXT_BLOCK
 from ..reading import Path, place_of, says_something
 from .facts import CONVERSATION
 
-__all__ = ["MistralDecoder", "Thinking", "says_nothing"]
-
 # Of the chunks that an assistant's message may hold (`ContentChunk`), those that say nothing to us.
 _OPAQUE_CHUNKS = frozenset({
     "reference", "image_url", "document_url", "file", "input_audio", "resource", "resource_link",

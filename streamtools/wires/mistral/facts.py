@@ -8,12 +8,11 @@ from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..formats import ToolFormat
 from ..history_rules import HistoryRules
-from ..openai_chat.facts import CHOICE, FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
+from ..openai_chat.facts import CHOICE, FUNCTION_CALL, FUNCTION_TOOL, STRICT
+from ..openai_chat.facts import RESULT as RESULT
 from ..openai_chat.facts import STRUCTURED as CHAT_STRUCTURED
 from ..openai_chat.facts import USAGE as CHAT_USAGE
 from ..usage import UsageMap
-
-__all__ = ["CALLS", "CONVERSATION", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE"]
 
 CALLS = (FUNCTION_CALL,)
 

@@ -42,8 +42,6 @@ from ..transcript import (
 from .decoder import Thinking, says_nothing
 from .facts import RULES
 
-__all__ = ["read", "render", "render_prompt"]
-
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     """Reads messages as entries. What is no message gives none."""

@@ -14,8 +14,6 @@ from ..plain import PlainDelta
 from ..reading import KnownFields, malformed, provider_error, read_text, rest_of, says_something
 from .facts import END_FIELDS, LINE_FIELDS, REMOTE
 
-__all__ = ["OllamaDecoder"]
-
 # "load" and "unload" answer requests without a prompt. Some imitations have a word for calls.
 _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
 

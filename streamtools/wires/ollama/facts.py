@@ -11,10 +11,6 @@ from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL
 from ..reading import KnownFields
 from ..usage import UsageMap
 
-__all__ = [
-    "CALLS", "END_FIELDS", "LINE_FIELDS", "REMOTE", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE",
-]  # fmt: skip
-
 REMOTE = frozenset({"remote_host", "remote_model"})
 """Fields of every line of a model that runs elsewhere: where, and under which name."""
 

@@ -28,8 +28,6 @@ from ..transcript import (
 )
 from .facts import RULES
 
-__all__ = ["read", "render", "render_prompt"]
-
 # How the bytes of an image begin, in base64.
 _TYPES = {"iVBORw0KGgo": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 

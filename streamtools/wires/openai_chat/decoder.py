@@ -37,8 +37,6 @@ from .facts import (
 )
 from .reasoning import LeadingThink, ReasoningDetails, texts_of
 
-__all__ = ["OpenAIChatDecoder"]
-
 
 class OpenAIChatDecoder(WireDecoder):
     """Decodes one Chat Completions response. Only one choice is followed."""

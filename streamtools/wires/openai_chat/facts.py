@@ -17,39 +17,6 @@ from ..history_rules import HistoryRules, claude_since_4_6
 from ..reading import ERROR, KnownFields, says_something
 from ..usage import UsageMap
 
-__all__ = [
-    "BAD_NEWS",
-    "CALL",
-    "CALLS",
-    "CHOICE",
-    "EMPTY_ARRAY",
-    "ENVELOPE",
-    "ERROR_CHUNK",
-    "FINISHES",
-    "FUNCTION_CALL",
-    "FUNCTION_TOOL",
-    "KNOWN",
-    "KNOWN_OF_CHOICE",
-    "KNOWN_OF_GROQ",
-    "LEGACY_CALL",
-    "LIMITS",
-    "NATIVE_CUT",
-    "NOISE",
-    "PING",
-    "REASONING_FIELDS",
-    "REPEATED",
-    "RESULT",
-    "RULES",
-    "Repeats",
-    "STRICT",
-    "STRUCTURED",
-    "TEXT_BLOCK",
-    "THOUGHT_BLOCK",
-    "TOOLS",
-    "UNDERSTOOD",
-    "USAGE",
-]
-
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
 FINISHES: dict[str, Finish] = {
     "stop": "stop",

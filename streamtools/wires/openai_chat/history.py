@@ -34,24 +34,6 @@ from ..transcript import (
 from .facts import EMPTY_ARRAY, RULES
 from .reasoning import LeadingThink
 
-__all__ = [
-    "calls_of",
-    "image_part",
-    "media_of",
-    "native_content",
-    "read",
-    "read_call",
-    "read_prompt",
-    "render",
-    "render_prompt",
-    "render_result",
-    "result_blocks",
-    "returned",
-    "set_fields",
-    "split_text",
-    "whole",
-]
-
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _KNOWN = frozenset({
     *_REASONING_FIELDS, "content", "function_call", "reasoning_details", "refusal", "role", "tool_calls",

@@ -16,8 +16,6 @@ from typing import Any, Literal
 
 from ..reading import says_something, weight
 
-__all__ = ["LeadingThink", "ReasoningDetails", "texts_of"]
-
 _OPEN, _CLOSE = "<think>", "</think>"
 _MAX_SPACE = 4096  # characters of white space before a tag, or after its end; after more, all is text
 

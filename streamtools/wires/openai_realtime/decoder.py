@@ -20,8 +20,6 @@ from ..openai_responses.lanes import LaneWords, ResponseLanes
 from ..reading import named_error, provider_error, read_text
 from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING, TEXT_DELTAS, TEXT_DONES
 
-__all__ = ["RealtimeDecoder", "realtime_lanes"]
-
 
 class RealtimeDecoder(ResponsesDecoder):
     """Decodes one response of a session."""

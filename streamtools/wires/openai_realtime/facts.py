@@ -12,30 +12,14 @@ from ..marks import SESSION_EVENTS
 from ..openai_chat.facts import CHOICE, LIMITS
 from ..openai_responses.facts import CALLS as RESPONSES_CALLS
 from ..openai_responses.facts import EVENT_FIELDS as RESPONSES_FIELDS
-from ..openai_responses.facts import FUNCTION, RESULT, hosted
+from ..openai_responses.facts import FUNCTION, hosted
 from ..openai_responses.facts import LATER as RESPONSES_LATER
+from ..openai_responses.facts import RESULT as RESULT
 from ..openai_responses.facts import RULES as RESPONSES_RULES
 from ..openai_responses.facts import TEXT_DELTAS as RESPONSES_DELTAS
 from ..openai_responses.facts import TEXT_DONES as RESPONSES_DONES
 from ..reading import ERROR, KnownFields
 from ..usage import UsageMap
-
-__all__ = [
-    "CALLS",
-    "DONE",
-    "EVENT_FIELDS",
-    "FINISHES",
-    "LATER",
-    "PASSED_ON",
-    "REPEATED",
-    "REPEATING",
-    "RESULT",
-    "RULES",
-    "TEXT_DELTAS",
-    "TEXT_DONES",
-    "TOOLS",
-    "USAGE",
-]
 
 CALLS = (replace(RESPONSES_CALLS[0], name="openai.realtime.function", namespace=None),)
 

@@ -14,8 +14,6 @@ from ..openai_responses.history import render_prompt as render_messages
 from ..reading import json_text
 from ..transcript import Answer, CallResult, Prompt
 
-__all__ = ["client_events", "render", "render_prompt"]
-
 _ANSWERS = frozenset({"function_call_output", "mcp_approval_response"})
 _ASKING = ("user", "system")
 

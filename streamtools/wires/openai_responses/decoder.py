@@ -61,8 +61,6 @@ from .items import (
 )
 from .lanes import Followed
 
-__all__ = ["ResponsesDecoder"]
-
 _PARTS = {"text": "text", "summary": "reasoning", "content": "reasoning"}  # a refusal is no part
 _BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was corrected
 

@@ -17,35 +17,6 @@ from ..openai_chat.facts import CHOICE, LIMITS, STRICT
 from ..reading import ERROR, ERROR_PAYLOAD, KnownFields
 from ..usage import UsageMap
 
-__all__ = [
-    "ARGUMENTS",
-    "CALLS",
-    "ENVELOPE",
-    "ERRORS",
-    "ERROR_EVENT",
-    "EVENT_FIELDS",
-    "FINISHES",
-    "GROWING",
-    "HEAD",
-    "LATER",
-    "NOTICES",
-    "NO_REASONING",
-    "QUIET",
-    "RESULT",
-    "RULES",
-    "RUNNING",
-    "STATUSES",
-    "STRUCTURED",
-    "TERMINALS",
-    "TEXTS",
-    "TEXT_DELTAS",
-    "TEXT_DONES",
-    "TOLD_LATER",
-    "TOOLS",
-    "USAGE",
-    "WAITING",
-]
-
 CALLS = (
     CallFormat(
         name="openai.responses.function", type="function_call", id="call_id", as_text=True, namespace="namespace"

@@ -38,8 +38,6 @@ from ..transcript import (
 from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 
-__all__ = ["read", "render", "render_prompt", "whole"]
-
 _ANSWERED = {answer: call for call, answer in ANSWERS.items()}
 _RESULT_TYPES = frozenset({"custom_tool_call_output", "function_call_output", *_ANSWERED})
 _WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by us, and always with an output

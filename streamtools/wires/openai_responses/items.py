@@ -30,31 +30,6 @@ from ...text import well_formed
 from ..reading import caller_of, read_text
 from .facts import ARGUMENTS, TEXT_DELTAS, TEXTS
 
-__all__ = [
-    "ANSWERS",
-    "BUILT_IN",
-    "Item",
-    "OPAQUE",
-    "Path",
-    "Register",
-    "TEXT_FIELDS",
-    "account",
-    "announced",
-    "arguments_of",
-    "begun",
-    "call_kind",
-    "completed",
-    "ended",
-    "grown",
-    "identity",
-    "message_so_far",
-    "name_of",
-    "repeated",
-    "said_again",
-    "texts_of",
-    "type_of",
-]
-
 TEXT_FIELDS: dict[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
 """Calls whose arguments are a text that the model wrote, and the field that holds it."""
 

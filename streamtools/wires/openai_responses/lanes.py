@@ -25,8 +25,6 @@ from ..wire import OpenResponse
 from .facts import ERRORS, NOTICES, QUIET, TERMINALS, WAITING
 from .items import Register
 
-__all__ = ["Followed", "LaneWords", "ResponseLanes"]
-
 
 class Followed:
     """The response that is followed, and what its stream has shown of others."""
