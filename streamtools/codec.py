@@ -218,11 +218,7 @@ _WRITES: Mapping[type, Callable[[Any, int], Any]] = {
 
 
 def read_event(written: Mapping[str, Any]) -> Event:
-    """Returns the event that was written.
-
-    Raises:
-        ValueError: this is not an event, or a field has another type; the message names it.
-    """
+    """Returns the event that was written; raises a ValueError, which names the field, if this is not an event."""
     name = written.get("event")
     kind = EVENTS.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -232,11 +228,7 @@ def read_event(written: Mapping[str, Any]) -> Event:
 
 
 def read_value(written: Any) -> Any:
-    """Returns the value that was written.
-
-    Raises:
-        ValueError: it was not written by `written_value`.
-    """
+    """Returns the value that was written; raises a ValueError if `written_value` did not write it."""
     return _read(written, 0)
 
 

@@ -79,11 +79,8 @@ def _check_strict(strict: bool) -> None:
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
-    """Returns a tool, also for a function.
-
-    Raises:
-        ToolDefinitionError: it is neither; the message says what to write.
-    """
+    """Returns a tool, also for a function; raises a `ToolDefinitionError`, which says what to write, if it is
+    neither."""
     if isinstance(given, Tool):
         return given
     if isinstance(given, Exported):
@@ -520,11 +517,7 @@ class _Batch:
                 self.add(one, strict=False)
 
     def _use(self, one: Exported) -> None:
-        """Counts a strict tool.
-
-        Raises:
-            ExportError: the tool exceeds a limit.
-        """
+        """Counts a strict tool; raises an `ExportError` if it exceeds a limit."""
         groups = self.format.namespace
         schema: Any = one.payload if groups is None else groups.entry_in(one.payload)
         if "custom" in (one.tool.kind, schema.get("type")) and self.format.freeform is not None:

@@ -207,12 +207,9 @@ class AWSEventStreamDecoder:
 
 @lru_cache(_MEMORY)
 def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
-    """Returns the meaning of a message's prelude and headers; None if something is wrong with them.
-
-    Returns:
-        The JSON before its payload, if it is an event; its whole JSON if it has no payload, None if it is a chunk,
-        whose payload is to be unwrapped; the checksum so far.
-    """
+    """Returns the meaning of a message's prelude and headers: the JSON before its payload if it is an event, its whole
+    JSON if it has no payload, None if it is a chunk, whose payload is to be unwrapped; and the checksum so far. None if
+    something is wrong with them."""
     if crc32(data[:_LENGTHS]) != _PRELUDE.unpack_from(data)[2]:
         return None
     try:
@@ -238,11 +235,8 @@ def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes
 
 
 def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
-    """Returns the headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
-
-    Raises:
-        ValueError: these are not headers; the message names the fault.
-    """
+    """Returns the headers of one message by name; raises a ValueError, which names the fault. Timestamps are
+    milliseconds since 1970, UUIDs their sixteen bytes."""
     headers: dict[str, bool | int | bytes | str] = {}
     at = 0
     while at < len(data):

@@ -67,11 +67,8 @@ class Messages:
 
 
 def refuse_another_wires(read: Messages) -> None:
-    """Refuses a history that seems to be of another wire than the caller said.
-
-    Raises:
-        ExportError: the history seems to be of another wire, which the message names.
-    """
+    """Raises an `ExportError`, which names the other wire, for a history that seems not to be of the wire that the
+    caller said."""
     # Only where nothing of it reads on its own wire: repairing or converting it would leave nothing, without an error.
     if not read.plain or any(not is_empty(entry) for entry in read.entries):
         return
@@ -101,11 +98,7 @@ def mended(messages: list[Any], rules: HistoryRules) -> list[Any]:
 
 
 def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
-    """Returns the wire, or the one of that name, with the rules for the model.
-
-    Raises:
-        ExportError: there is no such wire.
-    """
+    """Returns the wire, or the one of that name, with the rules for the model."""
     try:
         wire = find(wanted)
     except ValueError as error:
@@ -140,10 +133,8 @@ def role_of(message: Any, rules: HistoryRules) -> str | None:
 
 
 def plain_of(message: Any, rules: HistoryRules) -> Any:
-    """Returns a message as a dict of plain values; the same object if it is one already.
-
-    A message that cannot become a dict stays what it is, or becomes None.
-    """
+    """Returns a message as a dict of plain values, the same object if it is one already; a message that cannot become a
+    dict stays what it is, or becomes None."""
     return _plain(message, 0, (rules.role_key, "type"))
 
 
@@ -191,13 +182,8 @@ _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
 def given(call_id: str, value: Any, tool_name: str = "") -> Observation:
-    """Returns the observation of a call that somebody else ran, made of its result.
-
-    The result is text, a `ToolResult`, or a value to be written as JSON. An `Observation` is returned as it is.
-
-    Raises:
-        TypeError: the value cannot be written as JSON.
-    """
+    """Returns the observation of a call that somebody else ran, made of its result: text, a `ToolResult`, or a value to
+    be written as JSON. An `Observation` is returned as it is."""
     if isinstance(value, Observation):
         return value
     if isinstance(value, ToolResult):
@@ -264,12 +250,7 @@ def with_valid_ids(answer: Answer, target: Wire | str) -> Answer:
 
 
 def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
-    """Returns `answer` with other ids, in its calls and its results alike; the same object if nothing changes.
-
-    Args:
-        answer: the answer; its results, if any, have the ids of its calls.
-        ids: the replacement for each id; an id that is not among them stays.
-    """
+    """Returns `answer` with other `ids`, in its calls and its results alike; the same object if nothing changes."""
     if all(ids.get(old, old) == old for old in answer.calls):
         return answer
     return replace(
@@ -302,11 +283,8 @@ def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] =
 
 
 def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[str]:
-    """Returns those of a history's `known` ids that may stand for a turn's `call_id`, its own replacement last.
-
-    They are the id itself, its replacement by `valid_ids`, and the replacements of the same id where it stands there
-    repeatedly.
-    """
+    """Returns those of a history's `known` ids that may stand for a turn's `call_id`: the id itself, the replacements
+    of the same id where it stands there repeatedly, and its replacement by `valid_ids`, the last."""
     rule, names = find(target).call_ids, CallNames()
     found = [call_id] if call_id in known else []
     is_first = True

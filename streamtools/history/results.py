@@ -344,11 +344,8 @@ class _Place(NamedTuple):
 
 
 def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wire) -> dict[Exchange, Observed]:
-    """Returns the observations by the answers and calls they belong to. Costs time linear in the history.
-
-    Raises:
-        ValueError: an observation's call is not in the history, or two observations are of one call.
-    """
+    """Returns the observations by the answers and calls they belong to, in time linear in the history; raises a
+    ValueError if one's call is not there, or two are of one call."""
     calls = _Calls(paired, wire)
     found: dict[Exchange, dict[str, Observation]] = {}
     nameless: list[Observation] = []
@@ -479,13 +476,8 @@ class Draft:
         return self._counts[place]
 
     def replacement(self, slot: Slot, list_field: str | None) -> Replacement:
-        """Returns a slot's replacement, to be filled in.
-
-        Args:
-            slot: the slot.
-            list_field: the field of a message's results, if it may have several: the replacement then consists of
-                blocks, else of messages.
-        """
+        """Returns a slot's replacement, to be filled in: of blocks where `list_field` names the field of a message's
+        results, else of messages."""
         self._list_fields[slot.place] = list_field
         return self._replacements[slot.place][slot.number]
 

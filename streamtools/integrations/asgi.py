@@ -125,12 +125,8 @@ def _end_data(end: RunEnd) -> dict[str, Any]:
 
 
 def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
-    """Returns the bytes to send for an event; none if nothing is to be sent.
-
-    Raises:
-        TypeError: `encode` did not return what `Encode` allows.
-        ValueError: an event's name cannot be written.
-    """
+    """Returns the bytes to send for an event, none if nothing is to be sent; raises a TypeError if `encode` did not
+    return what `Encode` allows."""
     given = encode(event)
     if given is None:
         return b""
@@ -139,12 +135,8 @@ def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
 
 
 def frame(pair: tuple[str, Any], *, id: int | None = None) -> bytes:
-    """Returns one server-sent event with a name and its data.
-
-    Raises:
-        TypeError: `pair` is not such a pair, or the data cannot be written as JSON.
-        ValueError: the name is empty or has a line end, which would begin another field.
-    """
+    """Returns one server-sent event with a name and its data, as a pair has them. The name may have no line end, which
+    would begin another field."""
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(f"encode: expected (name, data), or None to send nothing, got {type(pair).__name__}")
     name, data = pair
@@ -420,11 +412,8 @@ class EventStreamResponse(_Response):
         await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})
 
     async def _send(self, send: Send, message: Message) -> None:
-        """Sends a message, and waits until the client has made room; sends nothing to a client that has gone.
-
-        Raises:
-            _NotSentError: the client has gone, and the run is not to go on; or the server fails.
-        """
+        """Sends a message, and waits until the client has made room; sends nothing to a client that has gone, or raises
+        a `_NotSentError` if the run is not to go on."""
         if self._is_gone:
             return
         try:

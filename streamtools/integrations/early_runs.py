@@ -210,11 +210,8 @@ class EarlyRuns:
         self._won_s = 0.0
 
     def wrapped(self, tool: Tool[..., Any]) -> Callable[..., Any]:
-        """Registers a tool; returns the function to give to the framework in the tool's place.
-
-        Raises:
-            ToolDefinitionError: the tool may not start before the framework asks for it, or another one has its name.
-        """
+        """Registers a tool, which has to be one that may start before the framework asks for it; returns the function
+        to give to the framework in its place."""
         _check(tool)
         if self._functions.get(tool.name) != tool.fn:
             self.tools = Toolset([*(known for known in self.tools.values() if known is not None), _recorded(tool)])

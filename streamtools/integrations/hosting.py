@@ -67,11 +67,7 @@ class CallPlace:
 
 
 def check_policies(adapter: str, options: StepKeywords, tools: Toolset) -> None:
-    """Refuses policies, which need what the model has read.
-
-    Raises:
-        TypeError: a tool, or the adapter, has a policy.
-    """
+    """Refuses policies, which need what the model has read."""
     if has_policy(options.get("policy"), tools):
         raise TypeError(
             f"{adapter}: policy= cannot hold, since the framework alone knows what the model has read; "
@@ -80,11 +76,7 @@ def check_policies(adapter: str, options: StepKeywords, tools: Toolset) -> None:
 
 
 def check_budgets(adapter: str, options: StepKeywords) -> None:
-    """Refuses budgets of a run where the framework's run is many runs here.
-
-    Raises:
-        TypeError: the limits have a budget.
-    """
+    """Refuses budgets of a run where the framework's run is many runs here."""
     limits = options.get("limits", Limits())
     for name in ("call_budget", "token_budget"):
         if getattr(limits, name) is not None:
@@ -148,15 +140,9 @@ class CallHost:
         place: CallPlace | None,
         approve: Approver | None = None,
     ) -> Observation:
-        """Runs one call in the caller's event loop, and returns its Observation.
-
-        Args:
-            call: as for `run_calls`.
-            tool: the tool that it calls.
-            identity: names the answer that the call stands in, for the store.
-            place: where it stands in the answer; None if that is not known.
-            approve: stands for the option of that name.
-        """
+        """Runs one call in the caller's event loop, and returns its Observation. `identity` names the answer that the
+        call stands in, for the store, and `place` where in it, if that is known; `approve` stands for the option of
+        that name."""
         self._check_process()
         if place is None:
             return await self._run(call, tool, identity, lambda: None, approve)

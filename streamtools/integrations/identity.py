@@ -16,11 +16,7 @@ _MOST_CHARS = 400  # a call's id comes behind it, and a store takes keys of 1,02
 
 
 def check_identity(adapter: str, identity: Identity | None) -> None:
-    """Refuses a value that names no run.
-
-    Raises:
-        TypeError: `identity` is neither a text that is not empty nor a function.
-    """
+    """Raises a TypeError for a value that names no run: neither a text that is not empty nor a function."""
     if identity is not None and not callable(identity) and (not isinstance(identity, str) or not identity):
         raise TypeError(
             f"{adapter}: identity is a text that is not empty, or a function that returns one, not "
@@ -29,16 +25,8 @@ def check_identity(adapter: str, identity: Identity | None) -> None:
 
 
 def given_name(adapter: str, identity: Identity, about: Any) -> str:
-    """Returns the name that the adapter's user gives the run or conversation of a call.
-
-    Args:
-        adapter: the name of the adapter, for the error.
-        identity: the name, or the user's function.
-        about: what the framework says about the call, for the function.
-
-    Raises:
-        TypeError: the function has returned another value than a text.
-    """
+    """Returns the name that the adapter's user gives the run or conversation of a call: `identity` itself, or the text
+    that it returns, as a function, for what the framework says `about` the call."""
     name = identity(about) if callable(identity) else identity
     if not isinstance(name, str) or not name:
         raise TypeError(f"{adapter}: identity= has to return a text that is not empty, not {type(name).__name__}")

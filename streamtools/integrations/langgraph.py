@@ -156,11 +156,8 @@ class RunCalls:
         return Tool.from_schema(run, {"type": "object"}, name=name, description="", pass_as="mapping")
 
     def _answer(self, request: Any, message: AIMessage | None, place: int | None) -> AnswerName | None:
-        """Returns a name for the model's answer that a call stands in; None if there is no store to know it by.
-
-        Raises:
-            TypeError: the answer would have another name when the graph goes on; nothing has run.
-        """
+        """Returns a name for the model's answer that a call stands in; None if there is no store to know it by. Raises
+        a TypeError if the answer would have another name when the graph goes on."""
         if self._host.store is None:
             return None
         if self._identity is not None:
@@ -236,12 +233,8 @@ class _Call:
         return done if self._record is None else self._record
 
     def left_by(self, error: GraphBubbleUp) -> Any:
-        """Returns an exception that is the end of a call; keeps any other, which is for the graph, and raises that of
-        a call that runs again.
-
-        Raises:
-            ToolSuspended: the call is not over.
-        """
+        """Returns an exception that is the end of a call; keeps any other, which is for the graph, and raises that of a
+        call that runs again. Raises `ToolSuspended` if the call is not over."""
         if isinstance(error, ParentCommand):
             return error
         # An interrupt, say, by which a tool asks a person: no failure whose text is to be logged or kept.

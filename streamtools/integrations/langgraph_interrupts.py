@@ -85,12 +85,8 @@ class InterruptApproval:
             return None
 
     async def leave(self, *, is_open: bool) -> None:
-        """Raises the interrupt that shows the call, if it waits.
-
-        Raises:
-            GraphInterrupt: the call waits for a person.
-            TypeError: the graph was resumed with something else than an answer.
-        """
+        """Raises the interrupt that shows the call, if it waits; a TypeError if the graph was resumed with something
+        else than an answer."""
         if self._is_spent(is_open):
             await self._config["__pregel_checkpointer"].aput_writes(self._place(""), [(RESUME, None)], _NO_TASK)
         self._raise(is_open)
@@ -179,11 +175,8 @@ class Siblings:
 
 
 def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
-    """Returns the decision that an answer stands for; None if there is no answer, or one about other arguments.
-
-    Raises:
-        TypeError: it is no answer, or it has to say who has given it.
-    """
+    """Returns the decision that an answer stands for; None if there is no answer, or one about other arguments. Raises
+    a TypeError for what is no answer, or has to say who has given it."""
     if answer is None:
         return None
     given = answer if isinstance(answer, dict) else {"approved": answer}

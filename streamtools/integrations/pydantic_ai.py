@@ -139,11 +139,8 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         return DeferredApproval(self.store, ctx, part, answer, self.host.approver)
 
     def _answer(self, ctx: Any) -> AnswerName | None:
-        """Returns a name for the response that a call stands in; None if there is no store to know it by.
-
-        Raises:
-            TypeError: the response would have another name in another run with the same history.
-        """
+        """Returns a name for the response that a call stands in; None if there is no store to know it by. Raises a
+        TypeError if the response would have another name in another run with the same history."""
         if self.store is None:
             return None
         response, place = _response_of(ctx)

@@ -92,13 +92,8 @@ class DeferredApproval:
         return decision if is_settled else None  # several people have to approve the same arguments
 
     async def leave(self) -> None:
-        """Shows the call, if it waits.
-
-        Raises:
-            ApprovalRequired: the call waits for a person.
-            TypeError: the approval does not say who has given it.
-            Exception: the store has raised it.
-        """
+        """Shows the call, if it waits, by an `ApprovalRequired`; raises a TypeError if the approval does not say who
+        has given it."""
         if self._error is not None:
             raise self._error
         if self._asked is None:
@@ -111,12 +106,7 @@ class DeferredApproval:
 
 
 async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any, metadata: Any) -> Any:
-    """Puts the answer to a call on record, if it was shown; returns the answer that holds, the first one.
-
-    Raises:
-        AlreadyDecided: the call was approved with edited arguments, and now it is denied.
-        TypeError: the answer does not say who has given it.
-    """
+    """Puts the answer to a call on record, if it was shown; returns the answer that holds, the first one."""
     shown = await _noted(store, "shown", name, part)
     if shown is None:
         return answer
@@ -144,11 +134,8 @@ def _denied(reason: str | None) -> ToolDenied:
 def _decision_by(
     shown: ApprovalRequested | _Shown, verdict: bool, metadata: Any, reason: str | None = None
 ) -> Decision:
-    """Returns a decision, by the person that the metadata of an approval names.
-
-    Raises:
-        TypeError: the metadata names nobody, and the call requires several people; or its fields are no texts.
-    """
+    """Returns a decision, by the person that the metadata of an approval names; raises a TypeError if it names nobody
+    where several people have to, or its fields are no texts."""
     given = metadata if isinstance(metadata, dict) else {}
     by, reason = given.get("by"), given.get("reason", reason)
     if shown.requires > 1 and by is None:

@@ -61,11 +61,8 @@ class Signature:
         self._keywords = kinds.get(inspect.Parameter.VAR_KEYWORD)
 
     def asked(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Asked:
-        """Returns the arguments of a call that is made in Python.
-
-        Raises:
-            TypeError: the function does not take them.
-        """
+        """Returns the arguments of a call that is made in Python; raises a TypeError if the function does not take
+        them."""
         given = self._signature.bind(*args, **kwargs)
         try:
             plain = to_jsonable_python(given.arguments)
@@ -76,11 +73,7 @@ class Signature:
         return Asked(given.arguments, validated, plain)
 
     def validated(self, sent: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns arguments of a model as the function gets them, by parameter name, defaults included.
-
-        Raises:
-            InvalidArguments: the tool refuses them.
-        """
+        """Returns arguments of a model as the function gets them, by parameter name, defaults included."""
         valid = self._tool.validate(sent)
         bound = self._signature.bind(*valid.args, **valid.kwargs)
         bound.apply_defaults()
@@ -100,11 +93,7 @@ class Signature:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two values are the same to a function that gets them.
-
-    Raises:
-        Exception: whatever their own comparison raises.
-    """
+    """Returns whether two values are the same to a function that gets them; raises what their own comparison raises."""
     if one is other:
         return True
     for kind, are_same in _BY_KIND:

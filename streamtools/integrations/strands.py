@@ -132,11 +132,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         tool_results.extend(result for call_id in uses for result in results[call_id])
 
     def _answer(self, agent: Any, tool_uses: list[Any]) -> AnswerName | None:
-        """Returns a name for the model's answer that calls stand in; None if there is no store to know it by.
-
-        Raises:
-            TypeError: the answer would have another name in another process; nothing has run.
-        """
+        """Returns a name for the model's answer that calls stand in; None if there is no store to know it by. Raises a
+        TypeError if the answer would have another name in another process."""
         if self._store is None or not tool_uses:
             return None
         self._retries.guard(agent)
@@ -190,11 +187,8 @@ def _place_of(agent: Any, call_id: str) -> int | None:
 
 
 def _without_a_run(seen: Observation) -> list[Any]:
-    """Returns the result of a call that Strands' own code has not run now; none if the call waits.
-
-    Raises:
-        CallStillRunning: the call runs elsewhere; as a result it would stand for the end of that.
-    """
+    """Returns the result of a call that Strands' own code has not run now, none if the call waits; raises
+    `CallStillRunning` if it runs elsewhere: as a result it would stand for the end of that."""
     if isinstance(seen.error, CallStillRunning):
         raise seen.error
     if seen.outcome == "suspended" or (seen.outcome == "ok" and not seen.recorded):

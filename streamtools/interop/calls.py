@@ -74,13 +74,8 @@ def adapter_of(format: CallFormat) -> ToolCallAdapter:
 
 
 def stored_call(call_id: str, name: str, arguments: str, *, raw: bool) -> dict[str, Any]:
-    """Writes a call as a stored history has it.
-
-    Args:
-        call_id, name: the call's.
-        arguments: the text of a JSON object, or the raw text.
-        raw: True for the latter.
-    """
+    """Writes a call as a stored history has it. `arguments` are the text of a JSON object, or with `raw` the raw
+    text."""
     return next(format for format in find(STORED_WIRE).calls if format.raw is raw).write(name, call_id, arguments)
 
 
@@ -368,12 +363,8 @@ def mapping_of(value: object) -> JSON:
 def render_results(
     results: Sequence[InspectedResult], target: str, contents: Iterable[Any], name_of: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Renders each result as a message, an item or a block of the wire, in the order given.
-
-    Args:
-        contents: for each result its content in the wire's own shape; None where the wire writes it.
-        name_of: the name of a tool on the wire.
-    """
+    """Renders each result as a message, an item or a block of the wire, in the order given. `contents` has for each its
+    content in the wire's own shape, None where the wire writes it; `name_of` the name of a tool on the wire."""
     if target == "mcp":
         return [_for_mcp(result, content) for result, content in zip(results, contents, strict=True)]
     if target not in TARGET_FORMATS:
@@ -593,9 +584,7 @@ def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> A
 
 def rewritten(node: Any, change: Callable[[Any], Any]) -> Any:
     """Returns a copy of `node` with `change` made at every place, from the outside in; the same object if none is.
-
-    Arguments of calls are left alone, and so are values nested deeper than any provider's message.
-    """
+    Arguments of calls are left alone, and so are values nested deeper than any provider's message."""
     # The model wrote the arguments: a reference in them would have the loader put any attachment into the request.
     return _rewritten(node, change, _argument_places(known()), 0)
 
@@ -633,12 +622,8 @@ _FIELDS = ("mime_type", "url", "file_id", "filename")
 
 
 def write_blocks(blocks: Iterable[Block], store: AttachmentStore | None) -> list[dict[str, Any]]:
-    """Returns blocks as JSON without any bytes.
-
-    Args:
-        blocks: a provider's own blocks are left out: they belong to the native history.
-        store: keeps the bytes; without one a text stands for them.
-    """
+    """Returns blocks as JSON without any bytes, which `store` keeps; without one a text stands for them. A provider's
+    own blocks are left out: they belong to the native history."""
     return [written for block in blocks if (written := _write(block, store)) is not None]
 
 

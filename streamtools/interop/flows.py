@@ -127,11 +127,8 @@ class SchemaFlow:
 
 
 def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
-    """Returns whether this is a tool that the target's provider runs itself.
-
-    Raises:
-        ExportError: it is one of another provider.
-    """
+    """Returns whether this is a tool that the target's provider runs itself; raises an `ExportError` if it is one of
+    another provider."""
     if schema.kind != "built_in":
         return False
     # No other provider has such a tool, so it is never translated.

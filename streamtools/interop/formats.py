@@ -112,11 +112,7 @@ class ToolInteropTarget:
     wire: str
 
     def formats(self) -> tuple[str, ...]:
-        """Returns the formats that the wire accepts by itself.
-
-        Raises:
-            ExportError: the wire is not known; pass ``target_formats``.
-        """
+        """Returns the formats that the wire accepts by itself; raises an `ExportError` if the wire is not known."""
         known = TARGET_FORMATS.get(self.wire)
         if known is None:
             names = ", ".join(TARGET_FORMATS)

@@ -70,11 +70,7 @@ def alike(format: str) -> frozenset[str]:
 
 
 def require_shallow(schema: InspectedSchema) -> None:
-    """Refuses a schema that is nested too deep.
-
-    Raises:
-        ExportError: a part of the schema is nested too deep.
-    """
+    """Raises an `ExportError` if a part of the schema is nested too deep."""
     # `deepcopy` and writers of JSON recurse: without this they would raise a RecursionError.
     if deeper_than(_MAX_DEPTH, [schema.parameters, schema.output_schema, schema.annotations]):
         raise ExportError(f"tool {schema.tool_name!r}: its schema is nested deeper than {_MAX_DEPTH} levels")
@@ -129,11 +125,8 @@ class SchemaWriter:
     format: EntryFormat
 
     def __call__(self, schema: InspectedSchema) -> dict[str, Any]:
-        """Returns the schema in this format; shares nothing with its source.
-
-        Raises:
-            ExportError: the tool takes an object, and the format is one of freeform tools.
-        """
+        """Returns the schema in this format, which shares nothing with its source; raises an `ExportError` if the tool
+        takes an object, and the format is one of freeform tools."""
         if self.format.freeform and schema.kind != "custom" and not _accepts_one_text(schema.parameters or {}):
             raise ExportError(
                 f"tool {schema.tool_name!r} takes an object, which a custom tool cannot; accept a format of functions "
@@ -232,11 +225,8 @@ _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, 
 
 
 def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
-    """Fits a function to a wire; returns None if it goes as it was authored, or if the wire is not known.
-
-    Raises:
-        ExportError: the wire cannot carry it, or the schema is not a schema.
-    """
+    """Fits a function to a wire; returns None if it goes as it was authored, or if the wire is not known. Raises an
+    `ExportError` if the wire cannot carry it, or the schema is not a schema."""
     parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
     if wire not in targets():
         return None
@@ -360,11 +350,8 @@ class Memory:
             self._freeform.add(schema.tool_name)
 
     def note_fitted(self, fitted: Fitted, wire: str) -> None:
-        """Notes the way back of a function that was fitted to a wire.
-
-        Raises:
-            ExportError: the arguments have to be decoded, and this memory keeps nothing.
-        """
+        """Notes the way back of a function that was fitted to a wire; raises an `ExportError` if the arguments have to
+        be decoded, and this memory keeps nothing."""
         # A new name alone may pass (`dict` only copies): a call by it is unknown. Arguments that nothing decodes would
         # be wrong ones.
         if not self._keeps and fitted.decode is not dict:
@@ -395,12 +382,8 @@ class Memory:
         return self._names.get((wire, name), name)
 
     def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
-        """Returns a call as the tool's author meant it: its own name and parameters, raw text where it takes that.
-
-        Args:
-            call: the call.
-            wire: its wire; None stands for any that has calls of its format.
-        """
+        """Returns a call of this wire, or of any that has calls of its format, as the tool's author meant it: its own
+        name and parameters, raw text where it takes that."""
         fitted = self._fitted_for(call, wire) if self._fitted else None
         if fitted is not None:
             call = _decoded(call, fitted)

@@ -92,16 +92,8 @@ def fields_of(definition: ServerTool) -> dict[str, Any]:
 
 
 def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
-    """Reads an entry of ``tools/list``.
-
-    Args:
-        raw: the entry; no part of it is kept.
-        limits: bounds on the entry.
-        weight: counts what was read, also of an entry that is refused.
-
-    Raises:
-        Unacceptable: the entry is malformed, or exceeds a limit.
-    """
+    """Reads an entry of ``tools/list``, of which no part is kept; raises `Unacceptable` if it is malformed, or exceeds
+    a limit. `weight` counts what was read, also of an entry that is refused."""
     name = peek(raw, "name")
     if problem := name_problem(name, limits.max_name_bytes):
         raise Unacceptable(problem)
@@ -223,11 +215,8 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
 
 
 def checked_prefix(prefix: str | None) -> str:
-    """Returns the text before each name; "" for none.
-
-    Raises:
-        ValueError: `prefix` is not a name, or too long to leave room for one.
-    """
+    """Returns the text before each name, "" for none; raises a ValueError if `prefix` is not a name, or too long to
+    leave room for one."""
     if prefix is None:
         return ""
     if not _PREFIXES.accepts(prefix):

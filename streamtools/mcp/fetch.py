@@ -337,11 +337,8 @@ class _Found:
 
 
 async def list_all(peer: Peer, limits: Limits) -> Listing:
-    """Asks for every page, within the limits; problems are listed in `Listing.refused`.
-
-    Raises:
-        Exception: any error that the session raises when it cannot ask, or is answered with an error.
-    """
+    """Asks for every page, within the limits; problems are listed in `Listing.refused`. An error that the session
+    raises goes on."""
     found = _Found()
     complete = await _read_pages(peer, limits, found)
     definitions = (found.by_name[name] for name in sorted(found.by_name))

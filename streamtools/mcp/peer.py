@@ -84,13 +84,8 @@ class Peer:
         return version if isinstance(version, str) else None
 
     async def page(self, cursor: str | None) -> Any:
-        """Returns one page of ``tools/list``: the first, or the one at `cursor`.
-
-        Raises:
-            Unasked: the request could not be made.
-            ValidationError: the session refuses the page, and has no other way to ask.
-            Exception: any error that the session raises.
-        """
+        """Returns one page of ``tools/list``: the first, or the one at `cursor`. Raises `Unasked` if the request could
+        not be made, and any error that the session raises."""
         try:
             ask = partial(self._listed, cursor)
             return await (ask() if self._types is None else _answered(self._session, ask))
@@ -126,12 +121,8 @@ class Peer:
         return not self._list_parameters.isdisjoint({"params", "cursor"})
 
     async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
-        """Sends ``tools/call``. A call that is cancelled here is cancelled on the server, too.
-
-        Raises:
-            Unasked: the request could not be made.
-            Exception: any error that the session raises.
-        """
+        """Sends ``tools/call``. A call that is cancelled here is cancelled on the server, too. Raises as `page`
+        does."""
         # Not by the SDK's own `call_tool`: that would check results with a regular expression engine, which a hostile
         # `pattern` of the server can hold up for hours, and list the tools again to do so.
         if self._types is None:
@@ -149,11 +140,7 @@ class Peer:
         return await self._ask(request)
 
     async def _ask(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Returns the server's answer.
-
-        Raises:
-            Unasked: the request could not be made.
-        """
+        """Returns the server's answer; raises `Unasked` if the request could not be made."""
         try:
             # In a step of its own: a session's async functions check their arguments when they are called, and send
             # when they are awaited. So this is our mistake, or that of the installed version, not the server's.
@@ -275,11 +262,7 @@ _ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 async def _unchecked_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
-    """Asks an SDK's session for a page, and checks only that the answer is an object.
-
-    Raises:
-        ValidationError: the SDK refuses the page even so.
-    """
+    """Asks an SDK's session for a page, and checks only that the answer is an object."""
     params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
         asked = types.ClientRequest(types.ListToolsRequest(method="tools/list", params=params))
@@ -323,10 +306,8 @@ async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _page_in(error: ValidationError) -> dict[str, Any] | None:
-    """Returns the page in a line that the transport could not read; None if the line does not contain one.
-
-    The page is empty if the line cannot be read here either.
-    """
+    """Returns the page in a line that the transport could not read, empty if it cannot be read here either; None if the
+    line does not contain one."""
     found = error.errors(include_url=False, include_context=False)
     line = found[0]["input"] if found else None
     if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:

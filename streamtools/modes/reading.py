@@ -708,10 +708,7 @@ class _ValidateAs:
 
 
 def with_payloads(shown_as: Callable[[str, Tool], Exported] | None = None) -> StageList:
-    """Returns the default stages with the one for payloads.
-
-    Args:
-        shown_as: returns a tool as it was shown to the model under that name, if its arguments have to be decoded.
-    """
+    """Returns the default stages with the one for payloads. `shown_as` returns a tool as it was shown to the model
+    under that name, if its arguments have to be decoded."""
     stages = DEFAULT.insert_before("accumulate", PAYLOADS)
     return stages if shown_as is None else stages.without("validate").insert_after("finalize", _ValidateAs(shown_as))

@@ -314,11 +314,8 @@ def _line(name: str, tool: Tool) -> str:
 
 
 def named_tools(tools: AnyTools) -> list[tuple[str, Tool]]:
-    """Returns each tool with the name under which the model calls it.
-
-    Raises:
-        ToolDefinitionError: a function cannot be a tool, or two have one name.
-    """
+    """Returns each tool with the name under which the model calls it; raises a `ToolDefinitionError` if a function
+    cannot be a tool, or two have one name."""
     return [(name, tool) for name, tool in Toolset(tools).items() if tool is not None]
 
 
@@ -478,12 +475,8 @@ def result_text(result: Any) -> str:
 
 
 def assistant_text(response: Any, wrapper: str | None = None) -> str:
-    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have split the payload.
-
-    Args:
-        response: a whole response, or a turn.
-        wrapper: the key under which the payload stands in an object of its own, if it does.
-    """
+    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have split the payload;
+    `wrapper` is the key under which that stands in an object of its own."""
     if not isinstance(response, Turn):
         return content_of(response).verbatim
     calls = {call.call_id: call for call in response.calls if call.kind != "server"}
@@ -530,12 +523,8 @@ def did_not_run(result: Any) -> bool:
 
 
 def observed_line(content: str, is_ours: bool) -> str:
-    """Returns a result as a line of the user's message, and the lines that continue it.
-
-    Args:
-        content: the result.
-        is_ours: its words are not a tool's, since the call did not run.
-    """
+    """Returns a result as a line of the user's message, and the lines that continue it. With `is_ours`, its words are
+    not a tool's, since the call did not run."""
     if is_ours and content in _WAITING:
         return _LABEL + content
     bare, _ = _markers()

@@ -344,11 +344,7 @@ class LiveSteps:
             self._run.leave("left" if kind is not None else None, error)
 
     async def next(self) -> Event:
-        """Returns the next event.
-
-        Raises:
-            StreamError: a response failed.
-        """
+        """Returns the next event; raises a `StreamError` if a response failed."""
         while True:
             if self._current is None:
                 step = next(self._steps, None)

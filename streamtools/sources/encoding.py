@@ -96,11 +96,7 @@ class Decoding:
             raise RemoteProtocolError(f"the body is not the {self._name} that its header says: {reason}") from error
 
     def finish(self) -> None:
-        """Ends the body.
-
-        Raises:
-            TruncatedStream: the body ended in the middle of its encoding.
-        """
+        """Ends the body; raises a `TruncatedStream` in the middle of its encoding."""
         if self._size and not all(coding.is_whole() for coding in self._codings):
             raise TruncatedStream(f"the body ended in the middle of its {self._name}")
 

@@ -253,11 +253,8 @@ def langchain_chunks() -> LangChainChunks:
 
 def as_item(item: Any, chunks: Callable[[], LangChainChunks] = langchain_chunks) -> Item | None:
     """Returns an item of a stream as bytes, text or a plain payload; None if an SDK derived it from other items.
-    LangChain's chunks are converted by what `chunks` returns, which knows those before.
-
-    Raises:
-        TypeError: the item is none of these; the message lists the items that a stream may yield.
-    """
+    LangChain's chunks are converted by what `chunks` returns. Raises a TypeError, which lists the items that a stream
+    may yield, for any other."""
     if isinstance(item, (bytes, str, Mapping)):
         return item
     if isinstance(item, (bytearray, memoryview)):

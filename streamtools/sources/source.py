@@ -100,11 +100,7 @@ class Source:
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:
-        """Returns an item of this stream as `as_item` does, but in the light of the whole stream.
-
-        Raises:
-            TypeError: no stream yields such an item.
-        """
+        """Returns an item of this stream as `as_item` does, but in the light of the whole stream."""
         payload = as_item(item, self._langchain)
         # litellm ends every stream with a finish reason, also one that was cut; this attribute is None where no
         # provider gave it. A finish that litellm made up must run nothing.
@@ -132,14 +128,8 @@ class Source:
         return None if self._of_connection is None else self._of_connection.later()
 
     async def aclose(self, error: BaseException | None = None) -> bool:
-        """Closes the stream, and leaves what was entered to open it. Idempotent.
-
-        Args:
-            error: the error that ended the reading, for a context manager that was entered.
-
-        Returns:
-            Whether that manager suppresses the error.
-        """
+        """Closes the stream, and leaves what was entered to open it, with the error that ended the reading. Idempotent.
+        Returns whether a context manager suppresses the error."""
         # A stream that was never read is closed all the same, since it was handed over. A manager holds nothing before
         # it is entered.
         if not self._begun and (kind := kind_of(self._stream)) is not Kind.MANAGER:
@@ -236,11 +226,8 @@ def _of_connection(stream: Any) -> NextResponse | ResponseSource | None:
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
-    """Returns a source for `stream`; nothing is read yet.
-
-    Raises:
-        TypeError: this cannot be streamed; the message names what to pass instead.
-    """
+    """Returns a source for `stream`, of which nothing is read yet; raises a TypeError, which names what to pass
+    instead, for what cannot be streamed."""
     return Source(stream, limits, _check(stream))
 
 

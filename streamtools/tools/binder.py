@@ -38,10 +38,8 @@ class ArgumentsValidator(Protocol):
         ...
 
     def validate(self, arguments: dict[str, Any], /) -> list[str]:
-        """Returns one line per problem, path and rule (``city: is required but missing``); empty if there is none.
-
-        The model reads the lines, and logs have them, so let none quote a value.
-        """
+        """Returns one line per problem, path and rule (``city: is required but missing``); empty if there is none. The
+        model reads the lines, and logs have them, so let none quote a value."""
         ...
 
 
@@ -66,17 +64,9 @@ class Binder(Protocol):
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Returns values by parameter name, and the coercions that were needed.
-
-        Args:
-            arguments: plain JSON values by name.
-            text: the JSON text that they were parsed from, if it is at hand.
-            quick: give up what takes more than about 10 ms.
-
-        Raises:
-            InvalidArguments: they do not fit.
-            TakesLong: it was to be quick, and is not.
-        """
+        """Returns values by parameter name, and the coercions that were needed; raises `InvalidArguments`. `text`: the
+        JSON text of the arguments, if it is at hand; `quick`: raise `TakesLong` for what takes more than about 10
+        ms."""
         ...
 
     def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

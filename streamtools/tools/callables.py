@@ -256,11 +256,7 @@ class Placement:
 
     @classmethod
     def of(cls, function: Callable[..., Any], parameters: Sequence[Parameter], tool: str) -> Placement:
-        """Reads a function whose parameters `callables.parameters_of` has resolved.
-
-        Raises:
-            ToolDefinitionError: the program cannot fill a parameter that only it may fill; see `injected_of`.
-        """
+        """Reads a function whose parameters `callables.parameters_of` has resolved; see `injected_of`."""
         found = ((p.name, injected_of(p, tool)) for p in parameters)
         injected = {name: one for name, one in found if one is not None}
         kinds = {p.kind: p.name for p in parameters}
@@ -283,11 +279,8 @@ class Placement:
         return tuple(p for p in self.open if p.kind not in _VARIABLE)
 
     def only(self, tool: str, why: str) -> Parameter:
-        """Returns the one open parameter.
-
-        Raises:
-            ToolDefinitionError: there are none or more, or it takes several values; `why` says what it is for.
-        """
+        """Returns the one open parameter; raises a `ToolDefinitionError` if there is another number, or it takes
+        several values. `why` says what it is for."""
         if len(self.open) != 1 or len(self.named) != 1:
             raise refuse(tool, f"{why}; this has: {', '.join(p.name for p in self.open) or 'none'}")
         return self.named[0]
@@ -406,11 +399,8 @@ def mentions(annotation: Any, kind: type) -> bool:
 
 
 def injected_of(parameter: Parameter, tool: str) -> Injected | None:
-    """Returns how a parameter is filled; None if the model sets it.
-
-    Raises:
-        ToolDefinitionError: a marker is only a part of the type, or nothing in this package can fill the parameter.
-    """
+    """Returns how a parameter is filled; None if the model sets it. Raises a `ToolDefinitionError` if a marker is only
+    a part of the type, or nothing in this package can fill the parameter."""
     annotation = parameter.annotation
     if mentions(annotation, ToolContext):
         return _context(parameter, tool)

@@ -36,11 +36,7 @@ Check: TypeAlias = Callable[[dict[str, Any]], object]
 
 
 def check_checks(tool: str, validator: object, check: object) -> None:
-    """Refuses a validator or check that is not one.
-
-    Raises:
-        ToolDefinitionError: the message describes one.
-    """
+    """Raises a `ToolDefinitionError` for a validator or check that is not one."""
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
         raise refuse(tool, "check: expected a plain function, since it runs before the call is accepted")
     if validator is not None and not isinstance(validator, ArgumentsValidator):
@@ -58,24 +54,14 @@ class Checks:
     check: Check | None = None
 
     def judge(self, values: dict[str, Any], given: dict[str, Any]) -> None:
-        """Asks the validator.
-
-        Args:
-            values: the arguments as the validator is to see them.
-            given: the arguments as plain JSON, which a refusal must not quote.
-
-        Raises:
-            InvalidArguments: it has found a problem, raised, or returned something else than a list of lines.
-        """
+        """Asks the validator, which sees `values`; `given` are the arguments as plain JSON, which a refusal must not
+        quote. Raises `InvalidArguments` if it has found a problem, raised, or returned something else than a list of
+        lines."""
         if self.validator is not None and (lines := self._asked(_lines, self.validator.validate, values, given)):
             raise self._refusal(lines)
 
     def run(self, values: dict[str, Any], given: dict[str, Any]) -> None:
-        """Runs the check; see `judge`.
-
-        Raises:
-            InvalidArguments: it has returned False, or raised.
-        """
+        """Runs the check; raises `InvalidArguments` if it has returned False, or raised. See `judge`."""
         if self.check is not None and self._asked(_verdict, self.check, values, given) is False:
             raise self._refusal([f"the arguments: {WITHHELD}"])
 
@@ -148,11 +134,7 @@ class Checked:
 
 
 def _verdict(answer: object) -> object:
-    """Returns the result of a check.
-
-    Raises:
-        TypeError: it is a coroutine.
-    """
+    """Returns the result of a check; raises a TypeError if it is a coroutine."""
     if inspect.isawaitable(answer):  # it has checked nothing yet, so it lets nothing pass
         if inspect.iscoroutine(answer):
             answer.close()
@@ -161,11 +143,7 @@ def _verdict(answer: object) -> object:
 
 
 def _lines(answer: object) -> list[str]:
-    """Returns the lines of a validator.
-
-    Raises:
-        TypeError: the answer is not a list of lines.
-    """
+    """Returns the lines of a validator; raises a TypeError if the answer is not a list of lines."""
     answer = _verdict(answer)
     # None or True is no consent: it may be the answer of a validator that raises, or of one for another library.
     if not isinstance(answer, (list, tuple)) or not all(isinstance(line, str) for line in answer):
@@ -247,23 +225,16 @@ def rule_of_a_check(rule: str, given: Any) -> str:
 
 
 def describe(error: ValidationError, arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
-    """Returns one line per problem, in the order of the schema; linear in the arguments.
-
-    Args:
-        error: what validating `arguments` raised.
-        arguments: the arguments as plain JSON.
-        names: the names of the tool's arguments, for the line about one that it does not have.
-    """
+    """Returns one line per problem that validating `arguments` found, in the order of the schema; linear in the
+    arguments. `names` are those of the tool's arguments, for the line about one that it does not have."""
     details = error.errors(include_url=False)
     return _counted([_line(item, arguments, names) for item in details[:MAX_PROBLEMS]], len(details))
 
 
 def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[str, ...]:
-    """Decodes strings with the JSON text of an array or object where `error` says that one belongs.
-
-    `arguments` is changed in place; strings inside a decoded value stay strings. Returns a line for each
-    (``people: json_string``), at most 16 and one that counts the rest.
-    """
+    """Decodes strings with the JSON text of an array or object where `error` says that one belongs: in place; strings
+    inside a decoded value stay strings. Returns a line for each (``people: json_string``), at most 16 and one that
+    counts the rest."""
     done: list[Path] = []
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         path, _, value = locate(item, arguments)
@@ -274,11 +245,8 @@ def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[s
 
 
 def decode_at(arguments: dict[str, Any], path: Path, wanted: tuple[type, ...] = (list, dict)) -> str | None:
-    """Replaces the string at `path` by the value of its JSON text, if that is of a wanted type.
-
-    Returns:
-        The string; None if it was not replaced.
-    """
+    """Replaces the string at `path` by the value of its JSON text, if that is of a wanted type; returns the string,
+    None if it was not replaced."""
     text: str = descend(arguments, path)
     try:
         decoded = from_json(text, allow_inf_nan=False)
@@ -415,13 +383,8 @@ _ABSENT = object()
 
 
 def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any) -> tuple[str, ...]:
-    """Returns a line for each coercion, at most 16 and one that counts the rest.
-
-    Args:
-        strict: what strict validation of `arguments` raised.
-        arguments: the arguments as plain JSON.
-        value: what lax validation made of them.
-    """
+    """Returns a line for each coercion that strict validation refuses (`strict`) and lax validation made, at most 16
+    and one that counts the rest."""
     # The places are those of strict validation's errors; the new type is that of the value that lax rules made there.
     wanted: dict[Path, dict[str, None]] = {}  # kinds, each once and in order
     given: dict[Path, str] = {}
@@ -489,18 +452,10 @@ class Enforced:
         """Places of patterns that no linear-time engine can run, with the reason."""
 
     def judge(self, values: Any, *, decode: bool, is_large: bool, quick: bool) -> tuple[list[str], tuple[str, ...]]:
-        """Returns a line for each problem, and one for each text that was decoded.
-
-        Args:
-            values: the arguments, with `decode` changed in place; or a result.
-            decode: decode a string with the JSON text of an array or object, if the schema refuses the string and
-                accepts that value.
-            is_large: ask only an engine that can be stopped.
-            quick: give up what takes more than about 10 ms.
-
-        Raises:
-            TakesLong: it was to be quick, and is not.
-        """
+        """Returns a line for each problem of arguments or a result, and one for each text that was decoded. `decode`
+        decodes in place a string with the JSON text of an array or object, if the schema refuses the string and accepts
+        that value; `is_large` asks only an engine that can be stopped; `quick` raises `TakesLong` for what takes more
+        than about 10 ms."""
         steps = min(self._steps, QUICK_STEPS) if quick else self._steps
         budget = self._budget(steps, as_problem=steps == self._steps, native=not is_large)
         try:

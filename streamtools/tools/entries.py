@@ -94,11 +94,8 @@ _CACHE: WeakKeyDictionary[_Described, dict[tuple[ToolFormat, EntryOptions], Tran
 
 
 def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
-    """Returns the tool in a format, computed once for each.
-
-    Raises:
-        ExportError: the format cannot carry this tool; the message names the place.
-    """
+    """Returns the tool in a format, computed once for each; raises an `ExportError`, which names the place, if the
+    format cannot carry it."""
     key = (format, options)
     kept = _CACHE.get(tool, {}).get(key)
     if kept is None:
@@ -108,11 +105,8 @@ def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> T
 
 
 def payload_of(tool: _Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
-    """Returns the entry alone, for a tool whose arguments need no decoding.
-
-    Raises:
-        ExportError: they need decoding, or the wire cannot carry the tool.
-    """
+    """Returns the entry alone, for a tool whose arguments need no decoding; raises an `ExportError` if they do, or the
+    wire cannot carry it."""
     found, strict = find(wire, options.strict)
     made = translated(tool, found, options._replace(strict=strict))
     # The payload alone drops the way back: calls would be of unknown tools, or be refused for the nulls and lists of
@@ -306,13 +300,8 @@ def short_names() -> dict[str, str]:
 
 
 def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
-    """Returns the format of a wire or of that name, and whether its strict form is meant.
-
-    That is so by `strict`, or by ``.strict`` behind the name.
-
-    Raises:
-        ExportError: there is no such format, or it has no strict form.
-    """
+    """Returns the format of a wire or of that name, and whether its strict form is meant, by `strict` or by ``.strict``
+    behind the name. Raises an `ExportError` if there is none."""
     if isinstance(wire, Wire):
         plain, found = wire.name, next(iter(wire.tools), None)
         if found is None:

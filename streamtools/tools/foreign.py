@@ -207,11 +207,7 @@ class Rerouted:
 
     @classmethod
     def of(cls, binder: Binder, function: Callable[..., Any], tool: str) -> Rerouted:
-        """Reads the other function.
-
-        Raises:
-            ToolDefinitionError: it does not take one dict.
-        """
+        """Reads the other function; raises a `ToolDefinitionError` if it does not take one dict."""
         placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
         placement.only(tool, "the function behind it takes one dict, in its one parameter")
         return cls(binder, placement)

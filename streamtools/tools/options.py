@@ -162,11 +162,7 @@ def policies_of(given: AnyPolicy | Sequence[AnyPolicy] | None) -> tuple[AnyPolic
 
 
 def check_names(options: Iterable[str]) -> None:
-    """Refuses a name that is not an option of `tool`.
-
-    Raises:
-        TypeError: it names the option and the way out.
-    """
+    """Raises a TypeError, which names the way out, for a name that is not an option of `tool`."""
     known = ToolKeywords.__optional_keys__
     for name in options:
         if name not in known:
@@ -175,11 +171,7 @@ def check_names(options: Iterable[str]) -> None:
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
-    """Refuses values that an option cannot have.
-
-    Raises:
-        ToolDefinitionError: it names the option, the values that it may have, and the one that it was given.
-    """
+    """Raises a `ToolDefinitionError` for values that an option cannot have; it names those that it may have."""
     for name, (fits, expected) in _VALUES.items():
         if not fits(given := getattr(options, name)):
             # Objects by their type: their own words may be long, or hold what should not be logged.

@@ -40,18 +40,9 @@ NO_RESULTS = Results()
 def results_of(
     function: Callable[..., Any], tool: str, declared: OutputSchema | None, limits: Limits = Limits()
 ) -> Results:
-    """Returns the schema of a function's results, with its judge if it was declared.
-
-    Args:
-        function: the function that the tool runs.
-        tool: the tool's name, for errors.
-        declared: None for the return annotation's schema, which is then not enforced.
-        limits: how large the schema may be, and the work that may be done for one result.
-
-    Raises:
-        ToolDefinitionError: no schema can be made of the declared type, or of the return annotation that was asked for.
-        SchemaError: the declared schema is not a schema, or exceeds a limit.
-    """
+    """Returns the schema of a function's results, with its judge if it was `declared`; else the return annotation's,
+    which is not enforced. Raises a `ToolDefinitionError` if no schema can be made, a `SchemaError` if the declared one
+    is none."""
     # A return annotation promises nothing: its schema is shown where a protocol has a place for it, and not enforced.
     if declared is None:
         return Results(_of_annotation(function))

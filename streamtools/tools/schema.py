@@ -48,16 +48,8 @@ class CompiledParameters(NamedTuple):
 def compile_parameters(
     parameters: Sequence[Parameter], tool: str, descriptions: Mapping[str, str]
 ) -> CompiledParameters:
-    """Returns validator and JSON Schema of a tool's arguments.
-
-    Args:
-        parameters: with resolved annotations, without the injected ones.
-        tool: the tool's name, for errors.
-        descriptions: the docstring's, by parameter name; a text in the annotation has precedence.
-
-    Raises:
-        ToolDefinitionError: no schema can be made of a parameter, which it names.
-    """
+    """Returns validator and JSON Schema of a tool's arguments; raises a `ToolDefinitionError`, which names the
+    parameter, if none can be made. `descriptions` are the docstring's; a text in the annotation has precedence."""
     try:
         core = _core_schema(parameters)
         validator = SchemaValidator(core, CONFIG)
@@ -120,11 +112,8 @@ def leaves_a_choice(core: Any) -> bool:
 
 
 def at_once(core: Any) -> Any:
-    """Returns the core schema with a list in the place of each lazy iterator.
-
-    Raises:
-        TypeError: there is one in a pydantic model.
-    """
+    """Returns the core schema with a list in the place of each lazy iterator; raises a TypeError if one is in a
+    pydantic model."""
     # pydantic validates an iterator's items when they are asked for: by then the call has been accepted, and its record
     # would have nothing but a spent iterator. A model's own validator is made already, and cannot be changed.
     if not any(node.get("type") == "generator" for node in nodes_of(core)):

@@ -135,11 +135,8 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
 
 
 def is_method_in_class_body(target: object) -> bool:
-    """Returns whether `target` is a method, or a ``classmethod`` object, whose class is being defined right now.
-
-    Raises:
-        ToolDefinitionError: ``@tool`` stands below ``@classmethod``, where it would never see the class.
-    """
+    """Returns whether `target` is a method, or a ``classmethod`` object, whose class is being defined right now;
+    refuses ``@tool`` below ``@classmethod``, where it would never see the class."""
     # A decorator sees a plain function, and no class yet: what runs around it is the body of the class, and the first
     # parameter is called `self`.
     function = target.__func__ if isinstance(target, classmethod) else target

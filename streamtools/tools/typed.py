@@ -70,20 +70,9 @@ class TypedBinder:
         coerce: Coerce,
         freeform: bool,
     ) -> TypedBinder:
-        """Reads a function, once, at its definition.
-
-        Args:
-            function: the function that the tool runs; see `callables.as_function`.
-            tool: the tool's name.
-            require_hints: refuse parameters without a type hint; else they take any value.
-            descriptions: the docstring's, by parameter name.
-            coerce: the policy for values of another type.
-            freeform: the function takes one text.
-
-        Raises:
-            ToolDefinitionError: a parameter has no hint, or a type without a schema; or a freeform function takes
-                something else than one text.
-        """
+        """Reads a function, once, at its definition; raises a `ToolDefinitionError` for a parameter without a schema.
+        Without `require_hints` one without a type takes any value; `descriptions` are the docstring's; a `freeform`
+        function takes one text."""
         # Half a millisecond of work, which each call would pay otherwise.
         parameters = parameters_of(function, tool, require_hints=require_hints)
         placement = Placement.of(function, parameters, tool)
@@ -98,11 +87,8 @@ class TypedBinder:
 
     @classmethod
     def of_model(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> TypedBinder:
-        """Reads a model, and the function for its one open parameter.
-
-        Raises:
-            ToolDefinitionError: no schema can be made of the model, or the function takes something else than it.
-        """
+        """Reads a model, and the function for its one open parameter; raises a `ToolDefinitionError` if the function
+        takes something else."""
         placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
         parameter = placement.only(tool, "its function takes the model, in one parameter")
         is_model = inspect.isclass(model) and issubclass(model, BaseModel)
@@ -200,11 +186,7 @@ def _compiled(model: Any, tool: str) -> CompiledParameters:
 
 
 def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
-    """Returns arguments as JSON text.
-
-    Raises:
-        InvalidArguments: they are not an object of plain JSON values.
-    """
+    """Returns arguments as JSON text; raises `InvalidArguments` if they are not an object of plain JSON values."""
     if type(arguments) is not dict:
         if not isinstance(arguments, Mapping):
             raise checks.refusal(tool, [f"the arguments: should be an object, not {type(arguments).__name__}"])
@@ -216,11 +198,7 @@ def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
 
 
 def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
-    """Returns the arguments in a JSON text.
-
-    Raises:
-        InvalidArguments: it is not JSON, or nested too deep to be read.
-    """
+    """Returns the arguments in a JSON text; raises `InvalidArguments` if it is none, or nested too deep to be read."""
     try:
         arguments: dict[str, Any] = from_json(data)
     except ValueError:  # its text may quote the input
@@ -229,11 +207,7 @@ def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
 
 
 def refuse_not_finite(tool: str, text: bytes) -> None:
-    """Refuses NaN and Infinity, which Python's floats may be and JSON does not have.
-
-    Raises:
-        InvalidArguments: the text has one.
-    """
+    """Raises `InvalidArguments` for NaN and Infinity, which Python's floats may be and JSON does not have."""
     # Callers look for the words first, which may also stand inside a string: only parsing shows that.
     try:
         from_json(text, allow_inf_nan=False)
@@ -281,12 +255,7 @@ class TypedArguments:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[Any, tuple[str, ...]]:
-        """Returns the typed value of the arguments, and the coercions that were needed.
-
-        Raises:
-            InvalidArguments: they do not fit the schema.
-            TakesLong: it was to be quick, and is not.
-        """
+        """Returns the typed value of the arguments, and the coercions that were needed; see `Binder.validate`."""
         # As JSON, in which a string is a date where one is wanted, and values of no declared type are copies: a tool
         # that changes them does not change the record of the call. The call's own text saves writing them again.
         data = as_json(self.tool, arguments) if text is None else text

@@ -75,11 +75,8 @@ class Weigher:
         """The most characters that cannot be too much work, and need not be weighed."""
 
     def weigh(self, arguments: Mapping[str, Any], most: int) -> int:
-        """Returns the units of work for one validation; at the worst it takes as long as that itself.
-
-        Raises:
-            TooHeavy: they are more than `most`, or the arguments are nested deeper than Python's recursion.
-        """
+        """Returns the units of work for one validation; at the worst it takes as long as that itself. Raises `TooHeavy`
+        if they are more than `most`, or the arguments are nested deeper than Python's recursion."""
         weighing = _Weighing(self._definitions, most)
         try:
             weighing.weigh(self._core, arguments, 0)

@@ -92,10 +92,8 @@ def _built_in(name: str) -> Wire:
 
 
 def detect(payload: Mapping[str, Any]) -> str | None:
-    """Returns the name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive).
-
-    Wires that were registered are asked before the library's own.
-    """
+    """Returns the name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive). Wires
+    that were registered are asked before the library's own."""
     for wire in _registered.values():
         if wire.is_own(payload):
             return wire.name

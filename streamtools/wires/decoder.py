@@ -142,14 +142,9 @@ class WireDecoder(ABC):
         abandoned: bool = False,
         is_answer: bool = False,
     ) -> list[Event]:
-        """Ends the response.
-
-        Args:
-            framed: the payloads came out of a byte stream, so that an end-of-stream line was to be expected.
-            error: what ended the stream, if that was not its own end.
-            abandoned: nobody wants the rest, so that its absence is no error.
-            is_answer: the payloads are those of a whole answer.
-        """
+        """Ends the response: because of `error`, if there is one. `framed`: the payloads came out of a byte stream, so
+        that an end-of-stream line was to be expected; `abandoned`: nobody wants the rest; `is_answer`: they are those
+        of a whole answer."""
         self.out = []
         # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
         self.error = self.error or error
@@ -365,11 +360,9 @@ class WireDecoder(ABC):
         self.emit_beside(rest, frozenset(), "usage")
 
     def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
-        """Returns an arguments object as JSON text, and the problem's code if it cannot be one.
-
-        The parser of payloads makes floats of integers from 2**64 on (measured), and arguments must not lose digits: so
-        the payload is read again, once, and `path` leads to the object in it.
-        """
+        """Returns an arguments object as JSON text, and the problem's code if it cannot be one. The parser of payloads
+        makes floats of integers from 2**64 on (measured): so the payload is read again, once, and `path` leads to the
+        object in it."""
         if self._exact is None and self.raw is not None:
             try:
                 self._exact = from_json(self.raw, allow_inf_nan=False)

@@ -98,17 +98,8 @@ class CallFormat:
     def write(
         self, name: str, call_id: str | None, arguments: str | dict[str, Any], *, namespace: str | None = None
     ) -> dict[str, Any]:
-        """Returns a call with these arguments.
-
-        Args:
-            name: the tool's, with its namespace.
-            call_id: the call's, if it has one.
-            arguments: the object, its text, or the raw text.
-            namespace: the first part of the name, if that is a namespace.
-
-        Raises:
-            ExportError: there is no id, and this format needs one.
-        """
+        """Returns a call of the tool `name`, which has its `namespace` as first part. Raises an `ExportError` where
+        there is no id, and this format needs one."""
         if call_id is None and self.id is not None and not self.id_optional:
             raise ExportError(f"the call of {name!r} has no id, which this format needs; give it one first")
         id_ = {} if self.id is None or call_id is None else {self.id: call_id}

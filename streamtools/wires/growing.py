@@ -127,10 +127,8 @@ class GrowingDecoder(WireDecoder):
     def begin(
         self, key: object, role: Role, kind: str, head: dict[str, Any], *, id: object = None
     ) -> GrowingBlock | None:
-        """Begins a place.
-
-        Returns None where nothing begins: the same comes again, or there are too many, which ends the stream.
-        """
+        """Begins a place. Returns None where nothing begins: the same comes again, or there are too many, which ends
+        the stream."""
         if not self._started:
             self.emit_start(None, None)
         self._place_count += 1

@@ -137,13 +137,8 @@ class PlainPath:
         self.tries = 0
 
     def learn(self, payload: dict[str, Any], text: str) -> bool:
-        """Takes a payload that has gone the long way and given this piece alone; returns True if payloads like it may
-        be compared from now on.
-
-        Args:
-            payload: must not change any more.
-            text: the piece.
-        """
+        """Takes a payload that has gone the long way, gave this piece alone, and must not change any more; returns True
+        if payloads like it may be compared from now on."""
         before = self._before
         self.forget()
         if self._rest:
@@ -245,15 +240,8 @@ class _Gap(NamedTuple):
     def cursor(
         self, cursors: EventCursors, cursor: int | str, before: bytes, found: bytes, after: bytes
     ) -> Callable[[bytes], bool] | None:
-        """Returns what takes the bytes in the gap as a cursor; None if the cursor does not stand there.
-
-        Args:
-            cursors: take it.
-            cursor: the one of a payload.
-            before: the bytes before the gap.
-            found: those in the gap of this payload.
-            after: those after it.
-        """
+        """Returns what takes the bytes in the gap, between `before` and `after`, as a cursor; None if `cursor` does not
+        stand there."""
         before, _, prefix = before.rpartition(b'"') if isinstance(cursor, str) else (before, b"", b"")
         if not before.rstrip(b" ").removesuffix(b":").rstrip(b" ").endswith(b'"%b"' % cursors.field.encode()):
             return None
@@ -347,14 +335,8 @@ class Surroundings:
 def _common(
     one: tuple[bytes, str], other: tuple[bytes, str], find: Callable[[bytes, bytes], int]
 ) -> Surroundings | None:
-    """Returns the bytes around the piece that two payloads have in common; None if they differ in more than one gap on
-    a side, or a piece is not written as orjson writes it.
-
-    Args:
-        one: the JSON text of a payload, and its piece.
-        other: those of another one.
-        find: finds the piece.
-    """
+    """Returns the bytes around the piece that the JSON texts of two payloads have in common; None if they differ in
+    more than one gap on a side, or a piece is not written as orjson writes it."""
     sides: list[bytes] = []
     for data, text in (one, other):
         written = orjson.dumps(text)

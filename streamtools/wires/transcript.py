@@ -176,14 +176,8 @@ def written(
     text: Callable[[str], dict[str, Any]],
     media: Callable[[Media], dict[str, Any] | None],
 ) -> list[dict[str, Any]]:
-    """Renders blocks as an API takes them. What it does not take is a placeholder; blank text is left out.
-
-    Args:
-        blocks: what is to be told.
-        own_wire: what stands in a block's `state` was read from this API, and goes back as it is.
-        text: the API's form of a text.
-        media: its form of a picture or file; None if it has none.
-    """
+    """Renders blocks as an API takes them. What it does not take is a placeholder; blank text is left out. With
+    `own_wire`, what stands in a block's `state` was read from this API, and goes back as it is."""
     found: list[dict[str, Any]] = []
     for block in blocks:
         if own_wire and block.state is not None:
@@ -302,17 +296,9 @@ class AnswerBuilder:
         object_at: str | None = None,
         namespace: object = None,
     ) -> None:
-        """Adds a call, whose status says whether its arguments are an object.
-
-        Args:
-            call_id: as it stands there, whatever that is.
-            name: likewise.
-            arguments: an object, or the text of one; the input of a ``custom`` call.
-            kind: who runs it, and whether its input is text.
-            state: what the decoder would have kept with it.
-            object_at: the path of the arguments where they have to be an object, so that the text of one is a flaw.
-            namespace: the tool's, as it stands there.
-        """
+        """Adds a call, whose status says whether its arguments are an object, be that a value or a text. `state`: what
+        the decoder would have kept with it; `object_at`: the path of the arguments where they have to be an object, so
+        that the text of one is a flaw."""
         group = namespace if isinstance(namespace, str) and namespace and namespace != name else None
         key = self._names.name(call_id)
         text, value, problem = _custom(arguments) if kind == "custom" else _arguments(arguments)
@@ -386,16 +372,8 @@ def result_as_read(
     name: object = None,
     is_error: bool = False,
 ) -> CallResult:
-    """Returns a result that was read from a message, whatever stood there as id and name.
-
-    Args:
-        call_id: as it stands there.
-        blocks: its content.
-        rich: the content is more than its text says.
-        state: the native result, to go back as it is; None if it may not.
-        name: the tool's, as it stands there.
-        is_error: the call failed.
-    """
+    """Returns a result that was read from a message, whatever stood there as id and name. `rich`: the content is more
+    than its text says; `state`: the native result, to go back as it is, None if it may not."""
     return CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),

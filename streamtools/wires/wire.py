@@ -163,14 +163,8 @@ def built_in(
     taken_back: str | None = None,
     **own: Any,
 ) -> Wire:
-    """Returns the record of a wire of the library, with its row of `MARKS` and its facts.
-
-    Args:
-        name: the wire's.
-        facts: the module with its data.
-        decoder: where this is, as `functions` takes it, which loads it when it is used; likewise all that follow.
-        own: the record's other fields.
-    """
+    """Returns the record of a wire of the library, with its row of `MARKS` and its facts. Decoder and functions are
+    places as `functions` takes them, which loads them when they are used."""
     marks = MARKS[name]
     places = {"decoder": decoder, "read": read, "render": render, "render_prompt": render_prompt}
     places |= {key: at for key, at in (("whole", whole), ("lanes", lanes), ("taken_back", taken_back)) if at}

@@ -120,11 +120,7 @@ class SchemaDocument:
         self._names: dict[str, str] = {}
 
     def spend(self, node: Any, place: str) -> None:
-        """Counts a subschema that is about to be written.
-
-        Raises:
-            ExportError: there are too many.
-        """
+        """Counts a subschema that is about to be written; raises an `ExportError` if there are too many."""
         # References are followed as often as they occur, so that a schema of a kilobyte may write gigabytes.
         self.spent += 1
         if isinstance(node, Mapping):
@@ -137,11 +133,8 @@ class SchemaDocument:
             raise self.refused(place, "with its references followed, the schema is too large; make it smaller")
 
     def target(self, reference: str, place: str) -> tuple[str, Any]:
-        """Returns the pointer of a reference's target, without escapes of URLs, and the target's schema.
-
-        Raises:
-            ExportError: the reference leads nowhere in this document, or in the end to itself.
-        """
+        """Returns the pointer of a reference's target, without escapes of URLs, and the target's schema; raises an
+        `ExportError` if it leads nowhere in this document, or in the end to itself."""
         passed: set[str] = set()
         at, node = self._found(reference, place)
         result = at, node
@@ -293,11 +286,8 @@ class Build:
         document.spent = 0
 
     def translate(self, node: Any, place: str) -> Translation:
-        """Translates one subschema into the dialect.
-
-        Raises:
-            ExportError: the dialect cannot express it, or it exceeds a bound; the message names the place.
-        """
+        """Translates one subschema into the dialect; raises an `ExportError` if that cannot express it, or it exceeds a
+        bound."""
         self.document.spend(node, place)
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -317,16 +307,9 @@ class Build:
         notes: Mapping[str, Any] | None = None,
         more: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Returns `schema` with the bounds and annotations of `node`, or notes of them.
-
-        Args:
-            node: the original subschema.
-            schema: the translation of its structure; not changed.
-            place: the place of `node`.
-            kinds: the types whose keywords matter.
-            notes: keywords to note in any case.
-            more: further notes, in words.
-        """
+        """Returns `schema`, the translation of the structure of `node`, with the bounds and annotations of `node`, or
+        notes of them. `kinds`: the types whose keywords matter; `notes`: keywords to note in any case; `more`: further
+        notes, in words."""
         if "$ref" in schema:
             # A reference stands alone: OpenAI refuses keywords beside it, and Anthropic's own code loses them.
             rest = self.finish(node, {}, place, kinds=kinds, notes=notes, more=more)

@@ -84,14 +84,8 @@ def is_of(value: Any, kinds: Collection[str]) -> bool:
 
 
 def fits(schema: Mapping[str, Any], definitions: Definitions, value: Any, found: dict[tuple[int, int], bool]) -> bool:
-    """Returns whether a value fits; looks at most once at each part of the value for each part of the schema.
-
-    Args:
-        schema: a schema that a build made.
-        definitions: the targets of its references, all of which are known once there are values.
-        value: the value; it must live as long as `found`, which knows values by their identity.
-        found: the known results for parts of the same arguments; more are added.
-    """
+    """Returns whether a value fits; looks at most once at each part of the value for each part of the schema. `found`
+    has the known results for parts of the same arguments, by identity; more are added."""
     return _Fitting(definitions, found).fits(schema, value)
 
 
@@ -222,17 +216,9 @@ class Contradiction(ExportError):
 
 
 def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose) -> dict[str, Any]:
-    """Returns one schema with the demands of all parts, their own references resolved.
-
-    Args:
-        document: the document of the parts.
-        parts: schemas with their places; of keywords that can occur only once (a description), the first part's stays.
-        lose: records each keyword of which only the first part's could be kept.
-
-    Raises:
-        Contradiction: no value can fit all of them.
-        ExportError: a part refers to itself.
-    """
+    """Returns one schema with the demands of all parts, their own references resolved; raises `Contradiction` if no
+    value can fit all of them. Of keywords that can occur only once (a description), the first part's stays; `lose`
+    records those."""
     merging = _Merging(document, lose)
     for place, part in parts:
         merging.add(place, part, ())
@@ -345,13 +331,8 @@ def is_union(root: Mapping[str, Any]) -> bool:
 
 
 def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, Any]:
-    """Returns the outermost schema of type object, its reference resolved.
-
-    With `flat`, a union becomes one object: with the properties of all alternatives, requiring those that all require.
-
-    Raises:
-        ExportError: the schema does not accept objects.
-    """
+    """Returns the outermost schema of type object, its reference resolved. With `flat`, a union becomes one object:
+    with the properties of all alternatives, requiring those that all require."""
     root = dict(document.root)
     if REFERENCES & root.keys():
         root = _merged(document, root, lose)

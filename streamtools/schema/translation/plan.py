@@ -220,11 +220,8 @@ class Inverse:
     definitions: Mapping[str, Plan]
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the tool's arguments for the model's, which are not changed.
-
-        Raises:
-            InvalidArguments: they do not fit the exported schema.
-        """
+        """Returns the tool's arguments for the model's, which are not changed; raises `InvalidArguments` if they do not
+        fit the exported schema."""
         lines: Sequence[str]
         try:
             value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))

@@ -58,18 +58,9 @@ class Made:
 def make(
     schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool = False, note_bounds: bool = False
 ) -> Made:
-    """Returns the schema of a tool's arguments in a provider's dialect.
-
-    Args:
-        schema: the tool's own schema; it is neither changed nor kept.
-        tool: the tool's name, for errors.
-        dialect: the dialect to translate into.
-        inline: put definitions in their references' places, where the dialect would keep references.
-        note_bounds: put the bounds into descriptions, where the dialect would keep them as they were written.
-
-    Raises:
-        ExportError: the dialect cannot express the schema, or it is too large; the message names the place.
-    """
+    """Returns the schema of a tool's arguments in a provider's dialect; raises an `ExportError` if that cannot express
+    it. `inline` puts definitions in their references' places, `note_bounds` bounds into descriptions, where the dialect
+    would keep them."""
     document = SchemaDocument(schema, tool)
     if not dialect.keeps_references:
         return _anew(document, dialect)
@@ -792,13 +783,8 @@ MAX_DEPTH = 100
 def verbatim(
     document: SchemaDocument, dialect: Dialect, lose: Lose, *, note_bounds: bool
 ) -> tuple[dict[str, Any], Plan]:
-    """Returns the schema in a dialect that keeps references, and the plan of the way back.
-
-    With `note_bounds`, bounds are put into descriptions instead.
-
-    Raises:
-        ExportError: the schema does not accept objects, is nested too deep, or too large.
-    """
+    """Returns the schema in a dialect that keeps references, and the plan of the way back. With `note_bounds`, bounds
+    are put into descriptions instead."""
     document.spent = 0
     flat = dialect.rewrites("(root union)") and is_union(document.root)
     root = outermost(document, lose, flat=flat)
@@ -867,15 +853,8 @@ def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
 
 
 def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
-    """Returns the whole schema without references.
-
-    A schema that contains itself stays a definition, and `lose` reports it.
-
-    Parts of the schema without references are shared with the original: do not change them.
-
-    Raises:
-        ExportError: the schema becomes too large or too deep.
-    """
+    """Returns the whole schema without references; one that contains itself stays a definition, and `lose` reports it.
+    Parts without references are shared with the original: do not change them."""
     document.spent = 0
     inlining = _Inline(document, lose)
     made: Any = inlining.inline(document.root, "#", 0)

@@ -486,11 +486,7 @@ _BY_URI = {dialect.uri.partition("://")[2]: dialect for dialect in DIALECTS.valu
 
 
 def dialect_of(schema: Any, otherwise: SchemaVersion, pointer: str) -> SchemaVersion:
-    """Returns the dialect of the schema's own ``$schema``; `otherwise` if it has none.
-
-    Raises:
-        SchemaError: ``$schema`` names an unknown dialect.
-    """
+    """Returns the dialect of the schema's own ``$schema``, which has to be a known one; `otherwise` if it has none."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(uri, str):
         return otherwise

@@ -30,12 +30,8 @@ class Outline(NamedTuple):
 
 
 def outline(document: Document, limits: Limits) -> Outline:
-    """Analyses all schemas and references, in time linear in them.
-
-    Raises:
-        SchemaError: some schema refers back to itself without going deeper into the value, or is so long a chain of
-            references that following it would be too deep.
-    """
+    """Analyses all schemas and references, in time linear in them; raises a `SchemaError` if some schema refers back to
+    itself without going deeper into the value, or is too long a chain of references to follow."""
     order, cycle = _bottom_up(document.places, _same_value)
     # "A schema MUST NOT be run into an infinite loop against an instance": one that applies itself to the same value,
     # by a chain of `$ref`, `allOf` and the like, has no meaning.

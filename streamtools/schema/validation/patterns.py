@@ -61,11 +61,7 @@ class Pattern(NamedTuple):
 
 
 def compile_pattern(pattern: str) -> Pattern:
-    """Compiles a pattern.
-
-    Raises:
-        PatternError: the engine cannot compile it.
-    """
+    """Compiles a pattern; raises a `PatternError` if the engine cannot."""
     translated, weight = translate(pattern)
     try:
         validator = SchemaValidator(core_schema.str_schema(pattern=translated, regex_engine="rust-regex", strict=True))
@@ -76,11 +72,8 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def translate(pattern: str) -> tuple[str, int]:
-    """Returns the pattern in Rust's syntax, and its weight.
-
-    Raises:
-        PatternError: it has no such form, or only one that is too large.
-    """
+    """Returns the pattern in Rust's syntax, and its weight; raises a `PatternError` if it has no such form, or only one
+    that is too large."""
     return _Translation(pattern).run()
 
 

@@ -73,11 +73,7 @@ def division_cost(value: float, divisor: float) -> int:
 
 
 def _decimal(number: float) -> tuple[int, int]:
-    """Returns a number as it is written: an integer, and the power of ten that it is multiplied by.
-
-    Raises:
-        ValueError: it is not finite.
-    """
+    """Returns a finite number as it is written: an integer, and the power of ten that it is multiplied by."""
     if isinstance(number, int):
         return number, 0
     mantissa, _, exponent = repr(float(number)).partition("e")
@@ -122,16 +118,8 @@ def scalar_key(value: Any) -> Hashable:
 
 
 def key_of(value: Any, depth: int, spending: _Spending) -> Hashable:
-    """Returns a key that is equal for equal JSON values.
-
-    Args:
-        value: plain JSON.
-        depth: how deep it may be nested.
-        spending: counts the work for objects and arrays.
-
-    Raises:
-        TooDeep: `value` is nested deeper.
-    """
+    """Returns a key that is equal for equal JSON values; raises `TooDeep` for one that is nested deeper than `depth`.
+    `spending` counts the work for objects and arrays."""
     if not isinstance(value, (dict, list)):
         return scalar_key(value)
     # A text, which Python hashes with a secret. A peer could make the hashes of tuples of numbers collide.
@@ -222,12 +210,8 @@ class _Item(NamedTuple):
 
 
 def read_schema(schema: Any, limits: Limits) -> Any:
-    """Copies a schema, or checks one that is `Kept`. `limits` bound the time and the depth, whatever the schema.
-
-    Raises:
-        SchemaError: the schema is not plain JSON, or exceeds ``max_schema_bytes``, ``max_schema_values`` or four times
-            ``max_schema_depth`` levels.
-    """
+    """Copies a schema, or checks one that is `Kept`; raises a `SchemaError` if it is not plain JSON, or exceeds the
+    `limits`, which bound the time and the depth, whatever the schema."""
     # Without recursion, and counted before it is copied: the schema may be a server's, nested or as large as it likes.
     kept = schema.schema if isinstance(schema, Kept) else None
     top: list[Any] = [None]

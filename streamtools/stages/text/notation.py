@@ -204,14 +204,8 @@ _MAX_CALL_KEY = 32  # characters of a key; the longest key has twelve
 
 
 def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Reads an object, or a list of them, and the closing marker.
-
-    Args:
-        reader: its position is before the object.
-        calls: takes the calls.
-        close: the marker; None if there is none, as for a list that needs none.
-        known_only: only registered tools can be called.
-    """
+    """Reads an object, before which the reader stands, or a list of them, and the closing marker, if they need one.
+    With `known_only`, only registered tools can be called."""
     first = yield from reader.spaces()
     if first == "[":
         reader.at += 1

@@ -144,16 +144,10 @@ class Arguments:
         trim: bool = False,
         unclosed: Callable[[str], Parsing[bool]] | None = None,
     ) -> Parsing[None]:
-        """Reads a parameter's value and its closing tag.
-
-        Args:
-            key: the parameter's name.
-            closes: the closing tag, in each spelling.
-            tags: the tags that no value contains, `closes` among them.
-            types: the types that the markup allows; ``"schema"``: those of the tool's schema.
-            trim: a line break at either end is not part of the value.
-            unclosed: reads another tag, which stands where the value is not closed; returns whether it closes it.
-        """
+        """Reads a parameter's value and its closing tag, which has several spellings. `tags`: those that no value
+        contains; `types`: those that the markup allows, or ``"schema"`` for those of the tool's schema; `trim`: a line
+        break at either end is not part of the value; `unclosed`: reads another tag, and returns whether that closes the
+        value."""
         if trim and (yield from self._reader.peek()) == "\n":
             self._reader.at += 1
         self._name(key)

@@ -338,17 +338,8 @@ class CallWriter:
         return name.removeprefix("functions.") in self.tools.names
 
     def begin(self, name: str, call_id: str | None = None, *, close: str | None, verbatim: bool = True) -> None:
-        """Announces a call, which cannot be taken back.
-
-        Args:
-            name: the tool's name.
-            call_id: the call's id, if the dialect has one.
-            close: the marker that ends it.
-            verbatim: its arguments are JSON that the model wrote.
-
-        Raises:
-            NotACall: the name is empty or too long.
-        """
+        """Announces a call, which cannot be taken back; raises `NotACall` if the name is empty or too long. `close` is
+        the marker that ends it; with `verbatim`, its arguments are JSON that the model wrote."""
         if not name or len(name) > self._reader.limits.max_name_bytes:
             raise NotACall
         self._reader.let_go()

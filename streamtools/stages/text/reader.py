@@ -37,11 +37,8 @@ class Markers:
         self._beginnings = frozenset(marker[:end] for marker in longest_first for end in range(1, len(marker)))
 
     def held_from(self, text: str, start: int) -> int:
-        """Returns where the end of a text begins that may become a marker with more text; the text's length if there is
-        none.
-
-        Call it when `search` found nothing. Takes time linear in the longest marker.
-        """
+        """Returns where the end of a text begins that may become a marker with more text, in which `search` found none;
+        the text's length if there is none. Takes time linear in the longest marker."""
         start = max(start, len(text) - self._longest + 1)
         if self._firsts.isdisjoint(text[start:]):
             return len(text)
@@ -211,13 +208,9 @@ class Reader:
     def members(
         self, max_key: int, read: Callable[[str, str], Parsing[None]], keys: Container[str] | None = None
     ) -> Parsing[None]:
-        """Takes the members of a JSON object, of which there is one at least, and its closing brace.
-
-        Args:
-            max_key: the most characters of a key.
-            read: takes a member's value, by its key and the value's first character.
-            keys: the keys that an object of this kind has; None: any.
-        """
+        """Takes the members of a JSON object, of which there is one at least, and its closing brace. `read` takes a
+        member's value, by its key and the value's first character; `keys` are those that such an object has, None
+        any."""
         while True:
             yield from self.spaces()
             key = yield from self.string(max_key)
@@ -250,10 +243,8 @@ class Reader:
         return name
 
     def until(self, stops: Markers, take: Callable[[str], object], limit: int | None = None) -> Parsing[str]:
-        """Takes the text before the first of `stops`, in pieces; returns the stop, which is not taken.
-
-        `limit`: the most characters that a call may have here, else `NotACall`; None: any number.
-        """
+        """Takes the text before the first of `stops`, in pieces; returns the stop, which is not taken. Raises
+        `NotACall` beyond `limit` characters."""
         while True:
             found = stops.search(self.text, self.at)
             limit = self._take(found.start() if found else stops.held_from(self.text, self.at), take, limit)

@@ -100,14 +100,8 @@ _match_begun = re.compile(r"(?: (?:to?|to=[\w.\-]*(<[|\w]*)?)?)?").fullmatch
 
 
 def thought(opener: str, closers: Iterable[str], *, label: str = "", stops: Iterable[str] = ()) -> Parser:
-    """Returns a parser of thoughts.
-
-    Args:
-        opener: the marker that begins one.
-        closers: the markers that end one.
-        label: the text behind the opening marker, up to a line break, without which it is no thought.
-        stops: the markers that end one, and begin something else.
-    """
+    """Returns a parser of thoughts between `opener` and one of `closers`, or of `stops`, which begin something else.
+    Without `label` behind the opener, up to a line break, it is no thought."""
     ends, closing = Markers([*closers, *stops]), frozenset(closers)
 
     def read(reader: Reader, calls: CallWriter) -> Parsing[None]:

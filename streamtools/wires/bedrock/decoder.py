@@ -303,10 +303,8 @@ _KEEPERS: dict[str, Callable[[GrowingBlock, Any], bool]] = {
 
 
 def _joined(pieces: list[str | bytes]) -> str | bytes | None:
-    """Returns the bytes that came in these pieces, in the form of the first; None if some piece is no base64.
-
-    Each piece of text is base64 by itself, so they cannot just be put together.
-    """
+    """Returns the bytes that came in these pieces, each of text base64 by itself, in the form of the first; None if
+    some piece is no base64."""
     if len(pieces) == 1:
         return pieces[0]
     try:

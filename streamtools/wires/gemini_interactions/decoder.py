@@ -677,18 +677,9 @@ def account(
     elsewhere: str | None,
     lost: AbstractSet[object] = frozenset(),
 ) -> Iterator[Entry]:
-    """Yields the events of a turn.
-
-    Args:
-        model: its model.
-        ids: of its first interaction, and of the one that was cut, if that is another.
-        steps: all its steps.
-        since: the number of the first step of the one that was cut.
-        earlier: the counts of those before, by their names.
-        usage: the counts of the one that was cut.
-        elsewhere: the id of another turn, whose events came last.
-        lost: the indexes at which arguments came that no open call had.
-    """
+    """Yields the events of a turn whose steps are these; `since` is the number of the first step of the interaction
+    that was cut, `earlier` the counts of those before it, `usage` its own, `lost` the indexes of arguments that no open
+    call had."""
     first, *others = ids
     yield _interaction("created", id=first, model=model, status="in_progress"), None
     for step in steps:

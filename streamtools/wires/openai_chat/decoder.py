@@ -149,11 +149,9 @@ class OpenAIChatDecoder(WireDecoder):
     # -- the parts of a delta --
 
     def _follows(self, index: object) -> bool:
-        """Returns whether a choice with a new index belongs to the one that is followed.
-
-        With n > 1 the others are left out. But Foundry Local counts tokens there (microsoft/foundry-local#144): an
-        index that begins above 0 and only grows labels nothing.
-        """
+        """Returns whether a choice with a new index belongs to the one that is followed. With n > 1 the others are left
+        out. But Foundry Local counts tokens there (microsoft/foundry-local#144): an index that begins above 0 and only
+        grows labels nothing."""
         if index is None:
             return True
         if self._choice is None:

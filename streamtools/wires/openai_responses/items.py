@@ -449,14 +449,7 @@ _ARGUMENTS = {type_: event for event, (type_, _) in ARGUMENTS.items()}
 def account(
     response: Mapping[str, Any], lane: Mapping[str, Any], items: Iterable[Item], elsewhere: str | None
 ) -> Iterator[Told]:
-    """Yields the events of a response.
-
-    Args:
-        response: as it was created.
-        lane: its lane, as a field of each event.
-        items: its items so far.
-        elsewhere: the id of another response on its lane, whose events came last.
-    """
+    """Yields the events of a response, as it was created, with its lane as a field of each and its items so far."""
     yield {"type": "response.created", "response": dict(response), **lane}, None
     for item in items:
         for event, number in _of_item(item):
