@@ -214,8 +214,6 @@ def _returned(model: Any) -> Callable[..., Any]:
 
 # -- the wires compared, in Markdown -----------------------------------------------------------------------------------
 
-# The tables read the rows that the exports use, so that the pages written with them cannot be out of date.
-
 _WORDS = {
     Action.KEEP: "kept",
     Action.DROP: "dropped",

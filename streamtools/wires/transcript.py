@@ -118,8 +118,6 @@ Entry: TypeAlias = Prompt | Reply | Returned
 
 # -- media -----------------------------------------------------------------------------------------------------------
 
-# Media in results and prompts: data URLs, texts that stand for them, and blocks as an API wants them.
-
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
 
 

@@ -283,8 +283,6 @@ class TextDialect:
 
 # -- what a parser emits ---------------------------------------------------------------------------------------------
 
-# Emits the calls that a parser finds in a text, and the text and thoughts that it reads itself.
-
 
 class Output(Protocol):
     """Takes all that a parser finds."""

@@ -214,8 +214,6 @@ def _numbered_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Number
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, Anthropic messages out; and prompts.
-
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model
@@ -303,8 +301,6 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 # -- blocks ----------------------------------------------------------------------------------------------------------
-
-# The blocks of a message or a result, in both directions.
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _PDF, _PLAIN = "application/pdf", "text/plain"
@@ -423,8 +419,6 @@ _READERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
 
 
 # -- a whole answer as a stream --------------------------------------------------------------------------------------
-
-# Rewrites a whole message of Anthropic's as the events that say the same: each block in one piece.
 
 _AT_THE_END = ("stop_reason", "stop_sequence", "stop_details", "container")
 

@@ -201,8 +201,6 @@ def _id(body: Mapping[str, Any]) -> str:
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, Converse messages out; and prompts.
-
 _RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searchResult"})
 
 
@@ -432,8 +430,6 @@ _READERS: dict[str, Callable[[str, dict[str, Any]], Block | None]] = {
 
 
 # -- a whole answer as a stream --------------------------------------------------------------------------------------
-
-# Rewrites a whole answer of Bedrock's Converse as the events that say the same: each block in one piece.
 
 _BESIDE = ("usage", "metrics", "trace", "performanceConfig", "serviceTier")
 

@@ -80,8 +80,6 @@ USAGE = UsageMap({
 
 # -- fields that are known -------------------------------------------------------------------------------------------
 
-# The fields of Cohere's events that are read or kept, or repeat what was told: all others are passed on.
-
 
 def _message(*known: str, **inside: KnownFields) -> KnownFields:
     """Returns the fields of an event of v2 whose message knows these."""

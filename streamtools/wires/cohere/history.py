@@ -167,8 +167,6 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, Cohere's messages out: v2's, or v1's for a turn that came over v1; and prompts.
-
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan
@@ -248,8 +246,6 @@ def _plan(answer: Answer) -> str:
 
 
 # -- a whole answer as a stream --------------------------------------------------------------------------------------
-
-# Rewrites a whole answer of Cohere's as the events that say the same: each part in one piece.
 
 _PARTS = ("content", "tool_plan", "tool_calls", "citations")
 

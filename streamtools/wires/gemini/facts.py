@@ -296,8 +296,6 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 # -- fields that are known -------------------------------------------------------------------------------------------
 
-# The fields of Gemini's responses: those that are read or kept, or say nothing. All others are passed on.
-
 KNOWN = GEMINI | {"modelVersion", "responseId", "createTime", "modelStatus"}
 """Fields that show a payload to be a response."""
 

@@ -207,8 +207,6 @@ def _asks(parts: list[Any]) -> bool:
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, Gemini's contents out; and prompts.
-
 FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: Gemini 3 refuses a step whose first call has none.
 Documented for that at https://ai.google.dev/gemini-api/docs/thought-signatures, and at Vertex' page of that name."""

@@ -205,8 +205,6 @@ def _joined(texts: list[Block]) -> str:
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, steps for the next request's input out; and prompts.
-
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the turn's steps, and a step for the result of each call. Empty if the model said nothing."""

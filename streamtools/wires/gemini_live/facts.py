@@ -84,8 +84,6 @@ FOREIGN_FINISH: Finish = "other"
 
 # -- fields that are known -------------------------------------------------------------------------------------------
 
-# The fields of a Live session's messages: those that are read, or say nothing. All others are passed on.
-
 KNOWN = LIVE | {"usageMetadata"}
 """The fields of a session's messages. A message may have several."""
 

@@ -98,8 +98,6 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, Mistral's messages out; and prompts.
-
 
 def _sound(media: Media) -> dict[str, Any] | None:
     return {"type": "input_audio", "input_audio": media.data} if media.data is not None else None

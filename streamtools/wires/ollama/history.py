@@ -93,8 +93,6 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, Ollama's messages out; and prompts.
-
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""

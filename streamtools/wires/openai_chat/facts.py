@@ -196,8 +196,6 @@ USAGE = UsageMap({
 
 # -- fields that are known -------------------------------------------------------------------------------------------
 
-# Knows the fields of a chunk that have a meaning or none, so that all others can be told.
-
 KNOWN = frozenset({"choices", "error", "usage", "x_groq", *NOISE})
 
 ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq"})

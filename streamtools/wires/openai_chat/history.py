@@ -266,8 +266,6 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, chat messages out; and prompts.
-
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
@@ -373,8 +371,6 @@ def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
 
 
 # -- blocks ----------------------------------------------------------------------------------------------------------
-
-# The content of a chat message besides calls: native parts as blocks, and blocks as native parts.
 
 Part = dict[str, Any]
 
@@ -497,8 +493,6 @@ _BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block | None]] = {
 
 
 # -- a whole answer as a stream --------------------------------------------------------------------------------------
-
-# Rewrites a whole answer of Chat Completions as the one chunk that says the same.
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:

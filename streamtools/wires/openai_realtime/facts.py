@@ -84,8 +84,6 @@ TEXT_DONES = RESPONSES_DONES | {f"{word}.done": ("message", "text", field) for w
 
 # -- fields that are known -------------------------------------------------------------------------------------------
 
-# The fields of Realtime events that are read or kept, or repeat what was told: all others are passed on.
-
 _ID = "event_id"  # of every event: only an error of the session's names one, that of the client
 
 _RESPONSE = KnownFields(

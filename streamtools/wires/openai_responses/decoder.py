@@ -185,8 +185,6 @@ class ItemTexts(WireDecoder):
 
 # -- the decoder -----------------------------------------------------------------------------------------------------
 
-# Responses stream events in, events out.
-
 
 class ResponsesDecoder(ItemTexts):
     """Decodes one response: the first of its stream."""

@@ -223,8 +223,6 @@ TOLD_LATER = frozenset({
 
 # -- fields that are known -------------------------------------------------------------------------------------------
 
-# The fields of Responses events that are read or kept, or repeat what was told: all others are passed on.
-
 ENVELOPE = frozenset({
     "call_id", "content_index", "event_id", "item_id", "obfuscation", "output_index", "response_id", "sequence_number",
     "stream_id", "summary_index", "type",

@@ -384,8 +384,6 @@ def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
-# A turn in, input items for the next request out; and prompts.
-
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the turn's items, and an output item for each call. Empty if the model said nothing."""

@@ -302,8 +302,6 @@ def _by_type_and_name(type_: str, name: str | None, _: str | None, __: int) -> o
 
 # -- items that are calls --------------------------------------------------------------------------------------------
 
-# Output items that are calls, as fragments for the accumulate stage.
-
 Path: TypeAlias = "tuple[str | int, ...]"
 ObjectText: TypeAlias = "Callable[[object, Path], tuple[str, str | None]]"
 """A JSON value, and where it stands in the payload, as text; or what is wrong with it."""
