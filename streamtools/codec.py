@@ -137,10 +137,6 @@ def _written(value: Any, depth: int) -> Any:
     return _written_object(value)
 
 
-def _written_list(value: list[Any], depth: int) -> list[Any]:
-    return [_written(one, depth) for one in value]
-
-
 def _written_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     # A tool's own dict with a `$` would be read as a mark, so that it is written as pairs.
     if all(type(key) is str for key in value) and MARK not in value:
@@ -153,10 +149,6 @@ def _written_group(name: str) -> Callable[[Any, int], dict[str, Any]]:
         return {MARK: name, "is": [_written(one, depth) for one in value]}
 
     return write
-
-
-def _written_bytes(value: bytes, depth: int) -> dict[str, Any]:
-    return {MARK: "bytes", "is": base64.b64encode(value).decode()}
 
 
 def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
@@ -206,11 +198,11 @@ def _text_of(error: BaseException) -> str:
 
 _WRITES: Mapping[type, Callable[[Any, int], Any]] = {
     dict: _written_mapping,
-    list: _written_list,
+    list: lambda value, depth: [_written(one, depth) for one in value],
     tuple: _written_group("tuple"),
     set: _written_group("set"),
     frozenset: _written_group("frozenset"),
-    bytes: _written_bytes,
+    bytes: lambda value, depth: {MARK: "bytes", "is": base64.b64encode(value).decode()},
 }
 
 

@@ -123,12 +123,8 @@ async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any
             known = await look_up(store, shown)
     ended = resolved(known, shown.requires)
     if ended is not None and not ended.approved:
-        return _denied(ended.reason)
+        return ToolDenied() if ended.reason is None else ToolDenied(ended.reason)
     return answer if ended is None or not is_denial else ToolApproved()
-
-
-def _denied(reason: str | None) -> ToolDenied:
-    return ToolDenied() if reason is None else ToolDenied(reason)
 
 
 def _decision_by(

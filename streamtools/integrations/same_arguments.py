@@ -123,14 +123,10 @@ def _same_mappings(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
     return len(one) == len(other) and all(key in other and same(value, other[key]) for key, value in one.items())
 
 
-def _same_sequences(one: Any, other: Any) -> bool:
-    return len(one) == len(other) and all(map(same, one, other))
-
-
 _BY_KIND: tuple[tuple[Any, Callable[[Any, Any], bool]], ...] = (
     ((int, float), _same_numbers),
     (Mapping, _same_mappings),
-    ((list, tuple), _same_sequences),
+    ((list, tuple), lambda one, other: len(one) == len(other) and all(map(same, one, other))),
 )
 
 

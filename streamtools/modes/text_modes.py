@@ -415,11 +415,9 @@ class ParsedAdapter(_TextAdapter):
 
     def stages(self) -> StageList:
         """Returns the stages for a stream in this mode: calls run with the model's arguments as they are."""
-        return with_payloads(_unvalidated)
-
-
-def _unvalidated(name: str, tool: Tool) -> Exported:
-    return Exported(tool=unchecked(tool), wire="", name=name, payload={}, decode=dict)
+        return with_payloads(
+            lambda name, tool: Exported(tool=unchecked(tool), wire="", name=name, payload={}, decode=dict)
+        )
 
 
 class ValidatedAdapter:

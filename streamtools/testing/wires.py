@@ -127,7 +127,7 @@ def _every_call_is_ready(case: _Case) -> None:
 
 def _a_split_changes_nothing(case: _Case) -> None:
     for stream in case.streams:
-        for body in (_lines(stream), _sse(stream)):
+        for body in (b"".join(json.dumps(payload).encode() + b"\n" for payload in stream), _sse(stream)):
             feed_every_way(lambda: StreamDecoder(wire=case.wire), body, max_splits=64)
 
 
@@ -318,10 +318,6 @@ def _spoiled(dice: random.Random, value: Any) -> Any:
         case _:
             held[way[-1]] = copy.deepcopy(dice.choice(_HOSTILE))
     return value
-
-
-def _lines(stream: Stream) -> bytes:
-    return b"".join(json.dumps(payload).encode() + b"\n" for payload in stream)
 
 
 def _sse(stream: Stream) -> bytes:

@@ -369,7 +369,7 @@ def _gap(one: bytes, other: bytes) -> tuple[bytes, _Gap | None, bytes] | None:
     before, after = one[:begin].rstrip(kind), one[len(one) - end :].lstrip(kind)
     found = [text[len(before) : len(text) - len(after)] for text in (one, other)]
     if kind == b" ":
-        return before, _Gap(_is_blank, b" ".join(found)), after
+        return before, _Gap(lambda written: not written.strip(b" "), b" ".join(found)), after
     if all(map(is_number, found)):
         return before, _Gap(is_number, b"".join(found)), after
     return before, _Gap(bytes.isalnum, b"".join((*found, b"Zz"))), after  # a word with such an end is inside a text
@@ -388,8 +388,3 @@ def _shared(one: bytes, other: bytes) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _is_blank(written: bytes) -> bool:
-    """Returns whether these bytes are blanks, or none."""
-    return not written.strip(b" ")

@@ -67,9 +67,6 @@ class AnthropicDecoder(GrowingDecoder):
     def _message_stop(self, _: dict[str, Any]) -> None:
         self._stopped = self.done = True
 
-    def _error(self, payload: dict[str, Any]) -> None:
-        self.fail_by(payload, named_error(payload))
-
     def _ping(self, _: dict[str, Any]) -> None:
         """Keeps the connection alive."""
 
@@ -233,6 +230,6 @@ AnthropicDecoder.handlers = {
     "content_block_stop": AnthropicDecoder._block_stop,
     "message_delta": AnthropicDecoder._message_delta,
     "message_stop": AnthropicDecoder._message_stop,
-    "error": AnthropicDecoder._error,
+    "error": lambda self, payload: self.fail_by(payload, named_error(payload)),
     "ping": AnthropicDecoder._ping,
 }

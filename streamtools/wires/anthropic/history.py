@@ -77,15 +77,11 @@ def _asked(message: Mapping[str, Any], index: int) -> Iterator[Entry]:
         numbered(content, f"messages[{index}].content"),
         prompt,
         RULES,
-        is_result=_is_result,
+        is_result=lambda raw: isinstance(raw, dict) and raw.get("type") == "tool_result",
         read_result=_result,
         read_block=read_block,
         flaw=_block_flaw,
     )
-
-
-def _is_result(raw: object) -> bool:
-    return isinstance(raw, dict) and raw.get("type") == "tool_result"
 
 
 def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
@@ -133,10 +129,6 @@ def _unsigned(raw: Mapping[str, Any], path: str) -> Violation | None:
     return RULES.violation("missing_signature", path, what)
 
 
-def _text(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
-    answer.text(str(raw["text"]), rest_of(raw, "type", "text") or None)
-
-
 def _thinking(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
     text = raw.get("thinking")
     answer.reasoning(text if isinstance(text, str) else "", rest_of(raw, "type", "thinking") or None)
@@ -152,7 +144,7 @@ def _other(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
 
 
 _READ: dict[str, Callable[[dict[str, Any], str, AnswerBuilder], None]] = {
-    "text": _text,
+    "text": lambda raw, _, answer: answer.text(str(raw["text"]), rest_of(raw, "type", "text") or None),
     "thinking": _thinking,
     **dict.fromkeys(CALL_BLOCKS, _call),
 }
@@ -321,11 +313,7 @@ def read_block(raw: dict[str, Any]) -> Block:
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
     """Renders blocks as the API takes them; see `written`."""
-    return written(blocks, own_wire=own_wire, text=_text_block, media=_media)
-
-
-def _text_block(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+    return written(blocks, own_wire=own_wire, text=lambda text: {"type": "text", "text": text}, media=_media)
 
 
 def _media(media: Media) -> dict[str, Any] | None:
@@ -385,10 +373,6 @@ def _read_document(raw: dict[str, Any]) -> Block | None:
     return text_block(read_blocks(source.get("content") if isinstance(source, dict) else None), raw)
 
 
-def _read_search_result(raw: dict[str, Any]) -> Block | None:
-    return text_block(read_blocks(raw.get("content")), raw)
-
-
 def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Returns where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
     source = raw.get("source")
@@ -414,7 +398,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
     "text": _read_text,
     "image": _read_image,
     "document": _read_document,
-    "search_result": _read_search_result,
+    "search_result": lambda raw: text_block(read_blocks(raw.get("content")), raw),
 }
 
 

@@ -135,9 +135,6 @@ class BedrockDecoder(GrowingDecoder):
             state=self.to_keep(extra) or None,
         )
 
-    def _block_stop(self, event: dict[str, Any]) -> None:
-        self.end_at(event.get("contentBlockIndex"))
-
     @override
     def is_kept(self, place: GrowingBlock) -> bool:
         return place.kind in OPAQUE_BLOCKS or "blob" in place.pieces
@@ -240,7 +237,7 @@ BedrockDecoder.handlers = {
     "messageStart": BedrockDecoder._message_start,
     "contentBlockStart": BedrockDecoder._block_start,
     "contentBlockDelta": BedrockDecoder._block_delta,
-    "contentBlockStop": BedrockDecoder._block_stop,
+    "contentBlockStop": lambda self, event: self.end_at(event.get("contentBlockIndex")),
     "messageStop": BedrockDecoder._message_stop,
     "metadata": BedrockDecoder._metadata,
 }

@@ -349,9 +349,6 @@ class CohereDecoder(_FirstVersion):
         delta = delta if isinstance(delta, dict) else {}
         self._ended(delta.get("finish_reason"), delta.get("usage"), delta.get("error"), delta.get("error_type"))
 
-    def _debug(self, payload: dict[str, Any]) -> None:
-        self.emit_unknown(payload)  # the prompt, if the request asked for it: nothing that the model said
-
     # -- content --
 
     def _content_start(self, payload: dict[str, Any]) -> None:
@@ -380,9 +377,6 @@ class CohereDecoder(_FirstVersion):
         if not known and not (starts and content.get("type") in ("text", "thinking")):
             self.warn("unknown_block_type")
             self.emit_unknown(payload)
-
-    def _content_end(self, payload: dict[str, Any]) -> None:
-        self.end_at(("content", label(payload.get("index"))))
 
     def _tool_plan_delta(self, payload: dict[str, Any]) -> None:
         self._begin()
@@ -438,9 +432,6 @@ class CohereDecoder(_FirstVersion):
             self.warn("arguments_object")
         return self._argument_text(function, "arguments", (*path, "function"))
 
-    def _tool_call_end(self, payload: dict[str, Any]) -> None:
-        self.end_at(label(payload.get("index")))
-
 
 def label(index: object) -> int | str | None:
     """Returns an index as a label: v1's are floating point numbers."""
@@ -474,15 +465,15 @@ CohereDecoder.handlers = {
     "message-start": CohereDecoder._message_start,
     "content-start": CohereDecoder._content_start,
     "content-delta": CohereDecoder._content_delta,
-    "content-end": CohereDecoder._content_end,
+    "content-end": lambda self, payload: self.end_at(("content", label(payload.get("index")))),
     "tool-plan-delta": CohereDecoder._tool_plan_delta,
     "tool-call-start": CohereDecoder._tool_call_start,
     "tool-call-delta": CohereDecoder._tool_call_delta,
-    "tool-call-end": CohereDecoder._tool_call_end,
+    "tool-call-end": lambda self, payload: self.end_at(label(payload.get("index"))),
     "citation-start": CohereDecoder._citation_start,
     "citation-end": CohereDecoder._citation_end,
     "message-end": CohereDecoder._message_end,
-    "debug": CohereDecoder._debug,
+    "debug": lambda self, payload: self.emit_unknown(payload),
     # v1
     "stream-start": CohereDecoder._stream_start,
     "text-generation": CohereDecoder._text_generation,

@@ -236,7 +236,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     """Renders the content of a prompt; none if it says nothing, or is a system prompt, which stands beside the
     contents."""
-    parts = _native_parts(prompt.blocks) if prompt.role == "user" else []
+    parts = written(prompt.blocks, text=lambda text: {"text": text}, media=_media_part) if prompt.role == "user" else []
     return [{"role": "user", "parts": parts}] if parts else []
 
 
@@ -253,11 +253,6 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if refers(response):
         response = as_text(response)
     return {"functionResponse": named | {"response": response} | ({"parts": parts} if parts else {})}
-
-
-def _native_parts(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Renders blocks as parts; see `written`."""
-    return written(blocks, text=lambda text: {"text": text}, media=_media_part)
 
 
 def _media_part(media: Media) -> dict[str, Any] | None:

@@ -397,9 +397,6 @@ class InteractionsDecoder(GrowingDecoder):
         else:
             self.emit_unknown(delta, "delta")
 
-    def _annotated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        self._annotations(step, delta.get("annotations"))
-
     def _annotations(self, step: GrowingStep, annotations: object) -> None:
         if isinstance(annotations, list) and annotations and self.charge(annotations):
             step.annotate(annotations)
@@ -574,7 +571,7 @@ InteractionsDecoder.handlers = {
 
 _DELTAS: dict[str, Callable[[InteractionsDecoder, GrowingStep, dict[str, Any]], None]] = {
     "text": InteractionsDecoder._contents,
-    "text_annotation_delta": InteractionsDecoder._annotated,
+    "text_annotation_delta": lambda self, step, delta: self._annotations(step, delta.get("annotations")),
     "thought_summary": InteractionsDecoder._contents,
     "thought_signature": InteractionsDecoder._signature,
     **dict.fromkeys(MEDIA, InteractionsDecoder._contents),

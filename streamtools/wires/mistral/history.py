@@ -99,10 +99,6 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 # -- messages out of a turn ------------------------------------------------------------------------------------------
 
 
-def _sound(media: Media) -> dict[str, Any] | None:
-    return {"type": "input_audio", "input_audio": media.data} if media.data is not None else None
-
-
 def _document(media: Media) -> dict[str, Any] | None:
     url = data_url(media)
     name = {"document_name": media.filename} if media.filename else {}
@@ -111,7 +107,7 @@ def _document(media: Media) -> dict[str, Any] | None:
 
 _CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
     "image": image_part,
-    "audio": _sound,
+    "audio": lambda media: {"type": "input_audio", "input_audio": media.data} if media.data is not None else None,
     "file": _document,
 }
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...content import Block, Media
-from ...parts import Part, ToolCall
+from ...parts import ToolCall
 from ..openai_responses.history import render as render_items
 from ..openai_responses.history import render_prompt as render_messages
 from ..reading import json_text
@@ -58,14 +58,10 @@ def _plain(answer: Answer) -> Answer:
     """Returns the answer without what a session has no item for: freeform calls, refusals, pictures in results."""
     return replace(
         answer,
-        parts=tuple(_as_text(part) for part in answer.parts),
+        parts=tuple((replace(part, kind="text") if part.kind == "refusal" else part) for part in answer.parts),
         calls={call_id: _as_function(call, answer.own_wire) for call_id, call in answer.calls.items()},
         results=tuple(_as_output(result) for result in answer.results),
     )
-
-
-def _as_text(part: Part) -> Part:
-    return replace(part, kind="text") if part.kind == "refusal" else part
 
 
 def _as_function(call: ToolCall, own_wire: bool) -> ToolCall:
