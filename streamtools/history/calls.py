@@ -26,15 +26,8 @@ _MAX_SHOWN = 80  # characters
 
 
 class Messages:
-    """Reads a list of native messages as entries, and keeps both.
-
-    Args:
-        given: the messages. SDK objects are read by their ``model_dump``, and stay what they are.
-        wire: the wire of the messages.
-
-    Raises:
-        TypeError: `given` is not a list.
-    """
+    """Reads a list of native messages as entries, and keeps both. SDK objects are read by their ``model_dump``, and
+    stay what they are. Raises a TypeError for anything but a list."""
 
     def __init__(self, given: Sequence[Any], wire: Wire) -> None:
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):

@@ -170,16 +170,10 @@ _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", defa
 
 
 class EarlyRuns:
-    """The tools that may start early, and their unclaimed runs.
-
-    Args:
-        note: takes note of calls that could not be compared with runs.
-        scope: returns the one that a run is for, or a call comes from. A call then gets runs of its own scope: those of
-            its own request's response, or else of the latest response. By default the request itself is the scope.
-        shared: any call gets runs of any response, the latest first.
-        limits: how long a call may wait for its run.
-        clock: monotonic seconds.
-    """
+    """The tools that may start early, and their unclaimed runs. `note` takes note of calls that could not be compared
+    with runs. `scope` returns the one that a run is for, or a call comes from: by default the request itself. A call
+    gets runs of its own scope: those of its own request's response, or else of the latest response; if `shared`, runs
+    of any response."""
 
     def __init__(
         self,
@@ -369,12 +363,7 @@ class EarlyRuns:
 
 
 class ResponseRuns:
-    """The runs of one response: an observer of its pipeline.
-
-    Args:
-        kept: where the runs wait for those who ask for them.
-        token: the event loop of the pipeline.
-    """
+    """The runs of one response: an observer of its pipeline, whose event loop is `token`."""
 
     event_types = (ToolCallValidated, Observation, StreamEnd)
     """The events at the begin and at the end of a run, and at that of the stream."""

@@ -198,17 +198,10 @@ _CHUNK_BYTES = 64  # what a waiting chunk costs beside its bytes: its header, an
 
 
 class BodyCopy:
-    """The copy of one body: `feed` and `end` it where the body is read, iterate it once where the copy is read.
-
-    Args:
-        content_encoding: of the body, as its header has it.
-        max_bytes: how much may wait.
-        token: the event loop of the copy's reader.
-        same_loop: the body is read in that loop, too, and not in another thread.
-        is_whole: the body may be a whole answer, and is no stream.
-        asked_at: the time at which the request was sent, on ``time.monotonic``.
-        on_drop: is called if the copy is dropped, since its reader lags behind.
-    """
+    """The copy of one body: `feed` and `end` it where the body is read, iterate it once where the copy is read, in the
+    event loop `token`, which may be the same. `is_whole`: it may be a whole answer, and is no stream; `asked_at`: when
+    the request was sent, on ``time.monotonic``; `on_drop` is called if the reader lags behind, and the copy is
+    dropped."""
 
     is_stream_consumed = False
     """As the attribute of a response: nobody has read the body."""

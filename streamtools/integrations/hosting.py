@@ -87,18 +87,9 @@ def check_budgets(adapter: str, options: StepKeywords) -> None:
 
 
 class CallHost:
-    """Runs the calls of one adapter.
-
-    Args:
-        adapter: its name, for errors.
-        known: the tools that have options of ours.
-        store: as for `run_calls`.
-        observers: makes the observers of each run; by default spans are drawn if OpenTelemetry is configured.
-        options: as for `run_calls`.
-
-    Raises:
-        TypeError: an option cannot hold where each call is a run of its own, or a tool's operation without a store.
-    """
+    """Runs the calls of one adapter, whose `known` tools have options of ours; for the others see `run_calls`. Raises a
+    TypeError if an option cannot hold where each call is a run of its own, or for a tool's operation without a
+    store."""
 
     def __init__(
         self,

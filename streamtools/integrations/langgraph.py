@@ -200,12 +200,7 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
 
 
 class _Call:
-    """One call, and how LangGraph's own run of it ended.
-
-    Args:
-        request: LangGraph's request.
-        is_kept: a store keeps its value, which has to be JSON.
-    """
+    """One call, and how LangGraph's own run of it ended. `is_kept`: a store keeps its value, which has to be JSON."""
 
     def __init__(self, request: Any, *, is_kept: bool) -> None:
         self.call = request.tool_call

@@ -44,14 +44,8 @@ _FIELDS = {"approved", "by", "reason", "fingerprint"}
 
 
 class InterruptApproval:
-    """Asks for the approval of one call in its graph.
-
-    Args:
-        config: what LangGraph has configured for the task.
-        arguments: those of the call, as the model wrote them.
-        name: names the answer that the call stands in.
-        approve: is asked first; None from it leaves the decision to the graph.
-    """
+    """Asks for the approval of one call in its graph, of the answer `name`. `approve` is asked first; None from it
+    leaves the decision to the graph."""
 
     def __init__(
         self, config: dict[str, Any], arguments: dict[str, Any], name: AnswerName, approve: Approver | None

@@ -184,11 +184,7 @@ def _response_of(ctx: Any) -> tuple[ModelResponse | None, int | None]:
 
 
 class _Call:
-    """One call, and how pydantic-ai's own run of it ended.
-
-    Args:
-        is_kept: a store keeps its value, which has to be JSON.
-    """
+    """One call, and how pydantic-ai's own run of it ended. `is_kept`: a store keeps its value, which has to be JSON."""
 
     def __init__(self, *, is_kept: bool) -> None:
         self._is_kept = is_kept

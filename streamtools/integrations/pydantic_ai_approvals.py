@@ -45,15 +45,8 @@ class _Shown:
 
 
 class DeferredApproval:
-    """Asks for the approval of one call by its agent.
-
-    Args:
-        store: keeps what was shown, and the decisions.
-        ctx: pydantic-ai's context of the call.
-        part: the call in the history.
-        name: names the answer that the call stands in.
-        approve: is asked first; None from it leaves the decision to the agent's user.
-    """
+    """Asks for the approval of one call by its agent, in the answer `name`. `approve` is asked first; None from it
+    leaves the decision to the agent's user."""
 
     def __init__(self, store: DecidingStore, ctx: Any, part: Any, name: AnswerName, approve: Approver | None) -> None:
         self._store = store

@@ -143,12 +143,8 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
 
 
 class _Answer:
-    """The calls of one answer. smolagents runs them by name and arguments, in threads of its own.
-
-    Args:
-        calls: in the order of the model.
-        name: of the answer, for a store.
-    """
+    """The calls of one answer, in the order of the model; `name` is for a store. smolagents runs them by name and
+    arguments, in threads of its own."""
 
     def __init__(self, calls: Any, name: AnswerName | None) -> None:
         self.name = name

@@ -677,11 +677,8 @@ def attachment_of(block: Block) -> Mapping[str, Any] | None:
 
 
 class StandIns:
-    """Puts bytes in the place of attachments for one translation, and references back behind it.
-
-    Args:
-        along: all that is written along with them.
-    """
+    """Puts bytes in the place of attachments for one translation, and references back behind it. `along` is all that is
+    written along with them."""
 
     def __init__(self, along: object) -> None:
         # Made of a hash of everything that is written along with them: so no text of a message can contain them.

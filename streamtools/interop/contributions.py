@@ -172,11 +172,7 @@ class ToolResultAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """Holds the additions of one party to a registry.
-
-    Raises:
-        TypeError: a piece stands in the wrong flow.
-    """
+    """Holds the additions of one party to a registry, each in its own flow."""
 
     name: str = ""
     """A name for people, and for `ToolInteropRegistry.without`."""

@@ -327,11 +327,8 @@ class Fitted:
 
 
 class Memory:
-    """Remembers the tools and calls of one request's registry, to understand the model's calls.
-
-    Args:
-        keeps: False for a registry outside of any request, which keeps nothing.
-    """
+    """Remembers the tools and calls of one request's registry, to understand the model's calls. A registry outside of
+    any request `keeps` nothing."""
 
     def __init__(self, *, keeps: bool) -> None:
         # A registry outside of any request would grow without an end, and mix the tools of all requests.

@@ -44,10 +44,8 @@ MAX_LINE_CHARS = 8 << 20
 
 
 class Unasked(TypeError):
-    """Raised for a request that could not be made, since this package and the session do not fit together.
-
-    The server was not involved.
-    """
+    """Raised for a request that could not be made, since this package and the session do not fit together; the server
+    was not involved."""
 
     def __init__(self, session: Any) -> None:
         try:
@@ -58,14 +56,8 @@ class Unasked(TypeError):
 
 
 class Peer:
-    """Asks a session for its tools, and calls them.
-
-    Args:
-        session: an initialised session: ``list_tools`` and ``call_tool`` as the SDK's ``ClientSession`` has them.
-
-    Raises:
-        TypeError: `session` lacks one of the two.
-    """
+    """Asks an initialised session for its tools, and calls them; it needs the methods ``list_tools`` and
+    ``call_tool``."""
 
     def __init__(self, session: Any) -> None:
         for method in ("list_tools", "call_tool"):

@@ -84,16 +84,10 @@ class Sink(Protocol):
 
 
 class PayloadReader:
-    """Finds the payload in a text.
-
-    Theory of operation. In the text an opener is looked for; from there a generator reads (`Reader`), and holds all
-    text that it reads, since it may be prose. The payload is *found* once a part of it was emitted: its call, its
-    answer or its scratchpad. Nothing can be taken back from then on.
-
-    Args:
-        limits: bounds on names and arguments.
-        sink: receives the parts of the text.
-    """
+    """Finds the payload in a text; `sink` receives the parts of the text. Theory of operation. In the text an opener is
+    looked for; from there a generator reads (`Reader`), and holds all text that it reads, since it may be prose. The
+    payload is *found* once a part of it was emitted: its call, its answer or its scratchpad. Nothing can be taken back
+    from then on."""
 
     def __init__(self, limits: Limits, sink: Sink) -> None:
         self.found = False

@@ -267,12 +267,8 @@ LONGEST_PAUSE_S = 10.0
 
 
 class Clock:
-    """Waits until a moment of the recording has come; a pause longer than `LONGEST_PAUSE_S` is cut to that.
-
-    Args:
-        began_at: the beginning, on the recording's clock.
-        speed: how many times faster.
-    """
+    """Waits until a moment of the recording has come, `speed` times faster; a pause longer than `LONGEST_PAUSE_S` is
+    cut to that."""
 
     def __init__(self, began_at: float, speed: float) -> None:
         self._speed = speed
@@ -446,15 +442,7 @@ class Difference:
 
 
 class Redecoding:
-    """Decodes the bodies of one recording again.
-
-    Args:
-        recording: the recording.
-        tools: the tools; without them arguments are not validated again.
-        stages: the stages, if they were not the default ones.
-        output: the type of the answer, if one was asked for.
-        limits: bounds for each response.
-    """
+    """Decodes the bodies of one recording again; without tools, arguments are not validated again."""
 
     def __init__(
         self,

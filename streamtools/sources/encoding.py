@@ -52,16 +52,10 @@ class Coding(Protocol):
 
 
 class Decoding:
-    """Decodes one body. Exhaust `feed` for each of its chunks, then call `finish`.
-
-    Args:
-        codings: the names of the codings, in the order in which they were applied.
-        limits: `max_stream_bytes` bounds the encoded bytes as well, which may decode to nothing without end.
-
-    Raises:
-        RemoteProtocolError: a coding is unknown or has no decoder here that can be bounded, or there are too many; the
-            message has the remedy.
-    """
+    """Decodes one body. Exhaust `feed` for each of its chunks, then call `finish`. The codings are in the order in
+    which they were applied; one that is unknown, or has no decoder here that can be bounded, raises a
+    `RemoteProtocolError` with the remedy. `max_stream_bytes` bounds the encoded bytes as well, which may decode to
+    nothing without end."""
 
     def __init__(self, codings: Sequence[str], limits: Limits = Limits()) -> None:
         if len(codings) > _MOST_CODINGS:

@@ -36,12 +36,8 @@ _given_up = 0  # threads of this process that were given up and still wait for a
 
 
 class BlockingItems:
-    """A stream that blocks, as an asynchronous iterator.
-
-    Args:
-        stream: an iterable, a response of a synchronous client, or a context manager that opens one of them.
-        limits: how many threads may be given up before no stream is begun, and how large an encoded body may be.
-    """
+    """A stream that blocks, as an asynchronous iterator: an iterable, a response of a synchronous client, or a context
+    manager that opens one of them."""
 
     def __init__(self, stream: Any, limits: Limits) -> None:
         self._stream = stream

@@ -234,12 +234,7 @@ TOOLS: dict[str, list[Tool[..., Any]]] = {
 
 
 class Bench:
-    """The equipment of a check.
-
-    Args:
-        executor: a fresh executor, already entered.
-        path: a file for this check alone, which does not exist yet.
-    """
+    """The equipment of a check: a fresh executor, already entered, and the path of a file that does not exist yet."""
 
     def __init__(self, executor: Executor, path: Path) -> None:
         self.executor = executor

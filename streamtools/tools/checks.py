@@ -426,16 +426,8 @@ _HOLDS_TYPES = frozenset({"type", "anyOf", "oneOf"})
 
 
 class Enforced:
-    """Judges a call's arguments, or its result, by a JSON Schema.
-
-    Args:
-        schema: the schema; kept as it is now, whatever becomes of it later.
-        limits: how large it may be.
-        whole: the words for the whole value in a problem.
-
-    Raises:
-        SchemaError: it is not a schema, refers to another document, or exceeds a limit.
-    """
+    """Judges a call's arguments, or its result, by a JSON Schema, which is kept as it is now; raises a `SchemaError`
+    for what is none. `whole` stands for the whole value in a problem."""
 
     __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "_whole", "name", "unenforced")
 

@@ -650,13 +650,8 @@ def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class LazyFunction:
-    """Loads an expensive function at the first call, once, whatever the number of threads that call.
-
-    A call waits while another one loads. A loader that raises fails that call; the next one tries again.
-
-    Args:
-        load: returns the function that runs, sync or async.
-    """
+    """Loads an expensive function at the first call, once, whatever the number of threads that call: a call waits while
+    another one loads. A loader that raises fails that call; the next one tries again."""
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load

@@ -58,11 +58,7 @@ class TooHeavy(Exception):
 
 
 class Weigher:
-    """Weighs arguments for one core schema.
-
-    Args:
-        core: pydantic's core schema of a tool's arguments.
-    """
+    """Weighs arguments for pydantic's core schema of a tool's arguments."""
 
     def __init__(self, core: Any) -> None:
         self._core: Core = core

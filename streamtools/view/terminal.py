@@ -310,12 +310,8 @@ class _Step:
 
 
 class _Columns:
-    """The widths of a line's columns, which are the same for all lines of a step.
-
-    Args:
-        width: of the terminal, in cells.
-        bar: of the bars; 0 where there is no room for them.
-    """
+    """The widths of a line's columns, which are the same for all lines of a step; `bar` is 0 where there is no room for
+    them."""
 
     def __init__(self, width: int, bar: int) -> None:
         self.bar = bar

@@ -21,12 +21,8 @@ _Place: TypeAlias = list[str | int | None]
 
 
 class EventCursors:
-    """The cursors of one response's events.
-
-    Args:
-        field: where an event has its cursor.
-        place: the fields that say its kind and its place.
-    """
+    """The cursors of one response's events: of their `field`, beside those of their `place`, which say kind and
+    place."""
 
     __slots__ = ("_at", "_fed", "_last", "_latest", "_older", "_place", "_runs", "_texts", "field", "is_useless")
 

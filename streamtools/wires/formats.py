@@ -190,11 +190,7 @@ class ToolEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EntryFormat:
-    """One way to write a tool in a request.
-
-    Raises:
-        ValueError: the row says no place of a schema, or one in a freeform tool, which has none.
-    """
+    """One way to write a tool in a request. A freeform tool has no place of a schema, any other has one."""
 
     name: str
     """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""

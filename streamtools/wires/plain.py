@@ -101,12 +101,8 @@ _ANYTHING = _Anything()
 
 
 class PlainPath:
-    """The payloads of one stream that are recognised without being read.
-
-    Args:
-        deltas: the forms that they may have on the wire.
-        cursors: those of its events, where they have any. A payload that is recognised has one that goes on.
-    """
+    """The payloads of one stream that are recognised without being read, in the forms of `deltas`; each has a cursor
+    that goes on where events have `cursors`."""
 
     __slots__ = (
         "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "cursors", "leaf", "surroundings",
@@ -254,16 +250,8 @@ class _Gap(NamedTuple):
 
 
 class Surroundings:
-    """The bytes that payloads have before their piece and after it, with at most one gap on each side.
-
-    Args:
-        head: the first ones, up to the gap or the piece.
-        left: the gap before the piece.
-        left_inner: those between this gap and the piece.
-        right_inner: those between the piece and the gap after it.
-        right: that gap.
-        tail: the last ones, from the gap or the piece on.
-    """
+    """The bytes that payloads have before their piece and after it, with at most one gap on each side: `head` and
+    `tail` are the outer ones, `left_inner` and `right_inner` those between a gap and the piece."""
 
     __slots__ = ("_has_gaps", "_size", "head", "left", "left_inner", "right", "right_inner", "tail")
 

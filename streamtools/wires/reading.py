@@ -138,12 +138,8 @@ Path: TypeAlias = "tuple[str | int, ...]"
 
 
 class KnownFields:
-    """The fields of an object that a wire knows.
-
-    Args:
-        known: names of fields that are read whole, kept whole, or say nothing.
-        inside: fields that hold an object, or a list of objects, with the fields known there.
-    """
+    """The fields of an object that a wire knows: those that are read whole, kept whole, or say nothing; and `inside`,
+    those that hold an object, or a list of objects, with the fields known there."""
 
     __slots__ = ("inside", "known")
 

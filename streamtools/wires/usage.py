@@ -35,11 +35,7 @@ def total(*paths: str) -> Derived:
 
 
 class UsageMap:
-    """Reads the token counts of one wire, and makes a `Usage` of them.
-
-    Raises:
-        ValueError: a key of *counts* is no field of `Usage`.
-    """
+    """Reads the token counts of one wire, and makes a `Usage` of them. Each key of *counts* is a field of `Usage`."""
 
     __slots__ = ("_paths", "counts", "names", "on_request", "request")
 

@@ -106,12 +106,8 @@ def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]
 
 
 class SchemaDocument:
-    """Resolves the references of a tool's schema by name, within a budget for its translation.
-
-    Args:
-        root: the schema; it is neither changed nor copied.
-        tool: the tool's name, for errors.
-    """
+    """Resolves the references of a tool's schema, which is neither changed nor copied, by name, within a budget for its
+    translation."""
 
     def __init__(self, root: Mapping[str, Any], tool: str) -> None:
         self.root = root
@@ -260,14 +256,8 @@ Translate: TypeAlias = "Callable[[Build, Any, str], Translation]"
 
 
 class Build:
-    """Keeps the state of one run over a tool's schema.
-
-    Args:
-        document: the tool's schema.
-        dialect: the dialect to translate into.
-        known: the definitions that the build before made.
-        translate: translates a subschema, which is an object or false, and calls `Build.translate` for those inside.
-    """
+    """Keeps the state of one run over a tool's schema. `known` are the definitions that the build before made;
+    `translate` translates a subschema, which is an object or false, and calls `Build.translate` for those inside."""
 
     def __init__(
         self, document: SchemaDocument, dialect: Dialect, known: Mapping[str, Translation], translate: Translate

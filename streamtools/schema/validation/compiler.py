@@ -56,14 +56,9 @@ class Exhausted(Stop):
 
 
 class Budget:
-    """Bounds the work for one value, by as many validations as it takes.
-
-    Args:
-        steps: schemas that may be applied to values.
-        as_problem: exceeding the budget is a problem of the value; if not, `Exhausted` is raised, so that the work can
-            begin again elsewhere with a larger budget.
-        native: engines that cannot be stopped may be asked, too.
-    """
+    """Bounds the work for one value, by as many validations as it takes, to `steps`: schemas that may be applied to
+    values. Exceeding it is a problem of the value, or not `as_problem` raises `Exhausted`, so that the work can begin
+    again elsewhere. `native`: engines that cannot be stopped may be asked, too."""
 
     __slots__ = ("as_problem", "native", "units")
 
@@ -369,14 +364,8 @@ class _Cell:
 
 
 class Compiler:
-    """Compiles a document's schemas, as far as they can be reached.
-
-    Args:
-        document: the document.
-        limits: ``max_pattern_chars``.
-        first: the makers of a schema's checks.
-        last: the makers of checks that come after all others of their schema.
-    """
+    """Compiles a document's schemas, as far as they can be reached, by the `first` makers of a schema's checks, and the
+    `last`, whose checks come after all others."""
 
     def __init__(self, document: Document, limits: Limits, first: Makers, last: Makers) -> None:
         self.document = document

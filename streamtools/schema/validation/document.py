@@ -109,17 +109,9 @@ class Place:
 
 
 class Document:
-    """Finds and checks all schemas of a document, and resolves their references.
-
-    Args:
-        schema: plain JSON as `read_schema` returns it, which is kept and must not change.
-        dialect: the dialect where ``$schema`` names none.
-        limits: ``max_schema_nodes`` and ``max_schema_depth``.
-
-    Raises:
-        SchemaError: a keyword's value is of the wrong kind, a reference leads nowhere or to another document, or there
-            are more schemas than `limits` allows.
-    """
+    """Finds and checks all schemas of a document, which is plain JSON as `read_schema` returns it and must not change,
+    and resolves their references. Raises a `SchemaError` for a keyword's value of the wrong kind, a reference that
+    leads nowhere or to another document, and beyond the `limits`."""
 
     def __init__(self, schema: Any, dialect: SchemaVersion, limits: Limits) -> None:
         self._limits = limits

@@ -54,14 +54,8 @@ _is_plain_tag = re.compile(r"</\w+>").fullmatch
 
 
 class TextCalls(TextStage):
-    """Turns the calls in the text into `ToolCallFragment`s. Stands before ``accumulate``.
-
-    Args:
-        dialect: the way calls are written.
-        tools: the tools that may be called.
-        limits: bounds on names and arguments.
-        runs_thoughts: run the calls that end a thought which was never closed, if nothing follows it.
-    """
+    """Turns the calls in the text into `ToolCallFragment`s. Stands before ``accumulate``. `runs_thoughts`: run the
+    calls that end a thought which was never closed, if nothing follows it."""
 
     handles = TextStage.handles | THINKING | {ToolCallFragment}
 

@@ -343,10 +343,7 @@ DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for kn
 
 class AutoCalls:
     """Turns the calls in the text into `ToolCallFragment`s, as `TextCalls` does; all is text if the model is not known.
-
-    Args:
-        make: makes the stage of a dialect, by its name.
-    """
+    `make` makes the stage of a dialect, by its name."""
 
     handles = TextCalls.handles | {StreamStart}
 

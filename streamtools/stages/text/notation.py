@@ -655,13 +655,7 @@ _WORD_STOPS = Markers(",}]<\n")
 
 
 class LiteralCalls:
-    """A dialect of such calls.
-
-    Args:
-        opener: the marker that begins a call.
-        closer: the marker that ends a call.
-        quote: the marker before and behind a raw string.
-    """
+    """A dialect of such calls; `quote` stands before and behind a raw string."""
 
     def __init__(self, opener: str, closer: str, quote: str) -> None:
         self.opener, self.closer = opener, closer

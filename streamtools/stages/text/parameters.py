@@ -115,14 +115,7 @@ def _referenced(reference: str, root: Mapping[str, Any]) -> Any:
 
 
 class Arguments:
-    """The arguments of one call while they are read; announces the call.
-
-    Args:
-        reader: the text to read from.
-        calls: takes the arguments.
-        name: the tool's name.
-        close: the call's closing marker.
-    """
+    """The arguments of one call while they are read; announces the call. `close` is the call's closing marker."""
 
     def __init__(self, reader: Reader, calls: CallWriter, name: str, *, close: str) -> None:
         calls.begin(name, close=close, verbatim=False)

@@ -135,11 +135,7 @@ DEFAULT_TAGS = ("think", "thinking", "reasoning", "[THINK]")
 
 
 class Tags:
-    """The tags of blocks of reasoning.
-
-    Args:
-        pairs: closing tag by opening tag.
-    """
+    """The tags of blocks of reasoning: closing tag by opening tag."""
 
     __slots__ = ("any", "closers", "first_characters", "openers")
 
@@ -154,12 +150,8 @@ class Tags:
 
 
 class SplitThink(TextStage):
-    """Turns blocks of reasoning in the text into `ReasoningStart`, `ReasoningDelta` and `ReasoningEnd`.
-
-    Args:
-        tags: the blocks' tags.
-        opened: the text begins inside a block, unless reasoning came before it in another way.
-    """
+    """Turns blocks of reasoning in the text into `ReasoningStart`, `ReasoningDelta` and `ReasoningEnd`. `opened`: the
+    text begins inside a block, unless reasoning came before it in another way."""
 
     handles = TextStage.handles | {ReasoningStart}
 
@@ -301,15 +293,8 @@ class Output(Protocol):
 
 
 class CallWriter:
-    """Emits the calls that a parser reads. One call is open at a time.
-
-    Args:
-        dialect: the name of the dialect, which goes into the labels of the calls.
-        tools: the tools that may be called.
-        reader: the reader of the parser.
-        output: emits the calls, and the text and the thoughts that a parser reads.
-        stops: the markers that end a call's arguments, whatever they are; None if the dialect has none.
-    """
+    """Emits the calls that a parser reads, of which one is open at a time. The name of the `dialect` goes into their
+    labels; `stops` are the markers that end a call's arguments, whatever they are."""
 
     def __init__(self, dialect: str, tools: Toolset, reader: Reader, output: Output, stops: Markers | None) -> None:
         self.tools = tools

@@ -75,12 +75,7 @@ class TextOver(Exception):
 
 class Reader:
     """The text that a parser reads from. `at` is the position in `text`; the parser moves it past the text it has
-    taken.
-
-    Args:
-        limits: bounds on names and arguments.
-        lines: keep track of where lines begin.
-    """
+    taken. `lines`: keep track of where lines begin."""
 
     __slots__ = ("_from", "_held", "_lines", "at", "before", "limits", "over", "text")
 
@@ -393,11 +388,7 @@ _search_string_end = re.compile(r'["\\]').search
 
 
 class Extent:
-    """Finds the end of a JSON value by its brackets and quotes.
-
-    Args:
-        max_depth: the most containers that may be open.
-    """
+    """Finds the end of a JSON value by its brackets and quotes; at most `max_depth` containers may be open."""
 
     __slots__ = ("_escaped", "_expected", "_max_depth", "broken", "in_string")
 

@@ -39,11 +39,7 @@ _CLOSING_TAG = "</think>"
 
 
 class Thought:
-    """The last thought of a response.
-
-    Args:
-        limits: a thought that is longer than `max_text_bytes` is not kept.
-    """
+    """The last thought of a response; one that is longer than `max_text_bytes` is not kept."""
 
     def __init__(self, limits: Limits) -> None:
         self._left = self._limit = limits.max_text_bytes
