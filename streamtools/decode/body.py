@@ -127,8 +127,7 @@ class Body:
 
 
 def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
-    """Splits a chunk into parts of at most `SLICE_BYTES`, so that few events are held at once; a payload
-    stays whole."""
+    """Splits a chunk into parts of at most `SLICE_BYTES`, so that few events are held; a payload stays whole."""
     if isinstance(item, str):
         item = item.encode("utf-8", "surrogatepass")
     if isinstance(item, (bytes, bytearray, memoryview)):
@@ -155,8 +154,7 @@ def tolerant_json(data: bytes) -> object | None:
 
 
 def wrapped(payload: Mapping[str, Any]) -> bytes | None:
-    """Returns the model's JSON inside an event of InvokeModelWithResponseStream, as botocore decodes it; None for any
-    other payload."""
+    """Returns the model's JSON in an event of InvokeModelWithResponseStream; None for any other payload."""
     chunk = payload.get("chunk")
     data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
     return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text

@@ -313,8 +313,7 @@ class StreamDecoder:
     # -- payloads to events --
 
     def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
-        """Takes data that orjson refuses: an end marker, a keep-alive, broken characters, no JSON at all; or an event
-        called "error"."""
+        """Takes data that orjson refuses: an end marker, a keep-alive, broken or no JSON; or an "error" event."""
         is_error = isinstance(item, Frame) and item.event == "error"
         data = (item.data if isinstance(item, Frame) else item).strip()
         if isinstance(item, Frame) and item.event == "unframed" and not self.done:
@@ -463,8 +462,7 @@ class StreamDecoder:
                 wire.fail(_broken(error, wire.name))
 
     def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], event: Event) -> bool:
-        """Learns how the payloads look that give nothing but events like this one; returns False if it gives another
-        one."""
+        """Learns the look of payloads that give nothing but events like this one; False if it gives another."""
         if isinstance(event, ToolCallFragment):
             grow = None if event.name else self.chain.grower(event)
             if grow is not None:
@@ -521,8 +519,7 @@ class StreamDecoder:
             self.done = True
 
     def _flush(self, out: list[Event]) -> None:
-        """Takes a last block although its blank line is missing: at a clean end of the body it counts, if it is
-        whole."""
+        """Takes a last block without its blank line: at a clean end of the body it counts, if it is whole."""
         try:
             for frame in self._body.finish():
                 if frame.event == "error" or frame.data.strip() == b"[DONE]" or tolerant_json(frame.data) is not None:

@@ -79,8 +79,7 @@ def _check_strict(strict: bool) -> None:
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
-    """Returns a tool, also for a function; raises a `ToolDefinitionError`, which says what to write, if it is
-    neither."""
+    """Returns a tool, also for a function; raises a `ToolDefinitionError` if it is neither."""
     if isinstance(given, Tool):
         return given
     if isinstance(given, Exported):

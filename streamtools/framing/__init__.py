@@ -42,8 +42,7 @@ class Framing(Protocol):
     """The framing's name, as the table above has it."""
 
     def feed_payloads(self, chunk: bytes, /) -> Sequence[bytes | Frame]:
-        """Takes the next bytes of the body; returns the data of the payloads that they complete. A payload with more
-        than data comes as a frame."""
+        """Takes bytes; returns the data of the payloads that they complete, a frame for one with more than data."""
         ...
 
     def finish(self) -> Sequence[Frame]:

@@ -93,8 +93,7 @@ class SSEDecoder:
         return frames
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Takes the next bytes like `feed`, but returns plain data for all events except those called "error", which
-        come as frames."""
+        """Takes bytes like `feed`, but returns plain data for all events except those called "error"."""
         # Mostly a chunk is one block that begins like the one before: this path takes a fifth of the general time. It
         # looks for the first line end after the prefix. Only if that is the blank line at the chunk's end, the chunk is
         # one block with one data line. A CR before it would end a line, too, so such a chunk goes the general way.
@@ -280,8 +279,7 @@ class SSEDecoder:
         self._bare_size = 0
 
     def _field(self, line: bytes) -> None:
-        """Takes any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are
-        ignored."""
+        """Takes any field but data; ignores comments, unknown fields and `retry`."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":

@@ -20,8 +20,7 @@ from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Reply, Returned, id_as_read, text_of
 
 _MAX_DEPTH = 8
-"""The depth to which an SDK's objects may be nested in a message: the source of an image in a result in a message is at
-depth 5."""
+"""The depth to which an SDK's objects may be nested in a message: an image's source in a result is at 5."""
 _MAX_SHOWN = 80  # characters
 
 
@@ -60,8 +59,7 @@ class Messages:
 
 
 def refuse_another_wires(read: Messages) -> None:
-    """Raises an `ExportError`, which names the other wire, for a history that seems not to be of the wire that the
-    caller said."""
+    """Raises an `ExportError`, which names the other wire, for a history that seems to be of another wire."""
     # Only where nothing of it reads on its own wire: repairing or converting it would leave nothing, without an error.
     if not read.plain or any(not is_empty(entry) for entry in read.entries):
         return

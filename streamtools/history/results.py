@@ -476,8 +476,7 @@ class Draft:
         return self._counts[place]
 
     def replacement(self, slot: Slot, list_field: str | None) -> Replacement:
-        """Returns a slot's replacement, to be filled in: of blocks where `list_field` names the field of a message's
-        results, else of messages."""
+        """Returns a slot's replacement, to be filled in: of blocks in the `list_field`, else of messages."""
         self._list_fields[slot.place] = list_field
         return self._replacements[slot.place][slot.number]
 

@@ -125,8 +125,7 @@ def _end_data(end: RunEnd) -> dict[str, Any]:
 
 
 def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
-    """Returns the bytes to send for an event, none if nothing is to be sent; raises a TypeError if `encode` did not
-    return what `Encode` allows."""
+    """Returns the bytes to send for an event, if any; raises a TypeError if `encode` returned something else."""
     given = encode(event)
     if given is None:
         return b""

@@ -392,8 +392,7 @@ class ResponseRuns:
         self._runs: dict[str, EarlyRun] = {}
 
     def on_event(self, event: Event) -> None:
-        """Keeps the run of a call that may start now, or ends it; forgets the unclaimed runs of a response that was
-        cut."""
+        """Keeps the run of a call that may start now, or ends it; forgets those of a response that was cut."""
         # A framework makes such a response anew, if at all, and asks for the calls of the new one.
         if isinstance(event, ToolCallValidated):
             self._add(event)

@@ -113,8 +113,7 @@ class RunCalls:
         return one.answer(seen)
 
     def sync(self, request: Any, execute: Any) -> Any:
-        """Runs one call in a program without an event loop, where LangGraph runs those of a node in threads; see
-        `__call__`."""
+        """Runs one call in a program without an event loop, in LangGraph's thread; see `__call__`."""
         one = _Call(request, is_kept=self._host.store is not None)
         found = _message_of(request)
         identity = self._answer(request, *found)
@@ -138,8 +137,7 @@ class RunCalls:
         return one.answer(seen)
 
     def _asking(self, request: Any, name: AnswerName | None) -> InterruptApproval | None:
-        """Returns how a call's approval is asked for in its graph; None if that cannot be, or there is nothing to
-        ask."""
+        """Returns how a call's approval is asked for in its graph; None if it cannot or need not be."""
         call, config = request.tool_call, request.runtime.config["configurable"]
         known = self._known.get(call["name"])
         is_gated = known is not None and known.needs_approval is not False

@@ -79,8 +79,7 @@ class InterruptApproval:
             return None
 
     async def leave(self, *, is_open: bool) -> None:
-        """Raises the interrupt that shows the call, if it waits; a TypeError if the graph was resumed with something
-        else than an answer."""
+        """Raises the interrupt that shows the call, if it waits; a TypeError if the answer is none."""
         if self._is_spent(is_open):
             await self._config["__pregel_checkpointer"].aput_writes(self._place(""), [(RESUME, None)], _NO_TASK)
         self._raise(is_open)

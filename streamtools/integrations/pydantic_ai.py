@@ -129,8 +129,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         return replace(results, approvals=approvals)
 
     def _asking(self, name: str, ctx: Any, answer: AnswerName | None) -> DeferredApproval | None:
-        """Returns how a call's approval is asked for by its agent; None if that cannot be, or there is nothing to
-        ask."""
+        """Returns how a call's approval is asked for by its agent; None if it cannot or need not be."""
         known, part = Toolset(self.tools).get(name), _part_of(ctx)
         is_gated = known is not None and known.needs_approval is not False
         if not (is_gated and decides(self.store) and part is not None and answer is not None):

@@ -85,8 +85,7 @@ class DeferredApproval:
         return decision if is_settled else None  # several people have to approve the same arguments
 
     async def leave(self) -> None:
-        """Shows the call, if it waits, by an `ApprovalRequired`; raises a TypeError if the approval does not say who
-        has given it."""
+        """Shows the call by an `ApprovalRequired`, if it waits; raises a TypeError if the approver is unnamed."""
         if self._error is not None:
             raise self._error
         if self._asked is None:

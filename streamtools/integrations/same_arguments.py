@@ -61,8 +61,7 @@ class Signature:
         self._keywords = kinds.get(inspect.Parameter.VAR_KEYWORD)
 
     def asked(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Asked:
-        """Returns the arguments of a call that is made in Python; raises a TypeError if the function does not take
-        them."""
+        """Returns the arguments of a call made in Python; raises a TypeError if the function does not take them."""
         given = self._signature.bind(*args, **kwargs)
         try:
             plain = to_jsonable_python(given.arguments)

@@ -74,8 +74,7 @@ def adapter_of(format: CallFormat) -> ToolCallAdapter:
 
 
 def stored_call(call_id: str, name: str, arguments: str, *, raw: bool) -> dict[str, Any]:
-    """Writes a call as a stored history has it. `arguments` are the text of a JSON object, or with `raw` the raw
-    text."""
+    """Writes a call as a stored history has it; `arguments` are the text of a JSON object, or a `raw` text."""
     return next(format for format in find(STORED_WIRE).calls if format.raw is raw).write(name, call_id, arguments)
 
 
@@ -677,8 +676,7 @@ def attachment_of(block: Block) -> Mapping[str, Any] | None:
 
 
 class StandIns:
-    """Puts bytes in the place of attachments for one translation, and references back behind it. `along` is all that is
-    written along with them."""
+    """Puts bytes in the place of attachments for one translation, and references back behind it."""
 
     def __init__(self, along: object) -> None:
         # Made of a hash of everything that is written along with them: so no text of a message can contain them.

@@ -127,8 +127,7 @@ class SchemaFlow:
 
 
 def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
-    """Returns whether this is a tool that the target's provider runs itself; raises an `ExportError` if it is one of
-    another provider."""
+    """Returns whether the target's provider runs this tool itself; raises an `ExportError` if another one does."""
     if schema.kind != "built_in":
         return False
     # No other provider has such a tool, so it is never translated.

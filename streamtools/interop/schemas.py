@@ -327,8 +327,7 @@ class Fitted:
 
 
 class Memory:
-    """Remembers the tools and calls of one request's registry, to understand the model's calls. A registry outside of
-    any request `keeps` nothing."""
+    """Remembers the tools and calls of one request's registry, to understand the model's calls."""
 
     def __init__(self, *, keeps: bool) -> None:
         # A registry outside of any request would grow without an end, and mix the tools of all requests.

@@ -215,8 +215,7 @@ def _too_large(where: str, limits: Limits) -> Unacceptable:
 
 
 def checked_prefix(prefix: str | None) -> str:
-    """Returns the text before each name, "" for none; raises a ValueError if `prefix` is not a name, or too long to
-    leave room for one."""
+    """Returns the text before each name, "" for none; raises a ValueError if `prefix` cannot stand there."""
     if prefix is None:
         return ""
     if not _PREFIXES.accepts(prefix):

@@ -337,8 +337,7 @@ class _Found:
 
 
 async def list_all(peer: Peer, limits: Limits) -> Listing:
-    """Asks for every page, within the limits; problems are listed in `Listing.refused`. An error that the session
-    raises goes on."""
+    """Asks for every page, within the limits; problems are listed in `Listing.refused`."""
     found = _Found()
     complete = await _read_pages(peer, limits, found)
     definitions = (found.by_name[name] for name in sorted(found.by_name))

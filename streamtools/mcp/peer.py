@@ -44,8 +44,7 @@ MAX_LINE_CHARS = 8 << 20
 
 
 class Unasked(TypeError):
-    """Raised for a request that could not be made, since this package and the session do not fit together; the server
-    was not involved."""
+    """Raised for a request that could not be made, since this package and the session do not fit together."""
 
     def __init__(self, session: Any) -> None:
         try:
@@ -56,8 +55,7 @@ class Unasked(TypeError):
 
 
 class Peer:
-    """Asks an initialised session for its tools, and calls them; it needs the methods ``list_tools`` and
-    ``call_tool``."""
+    """Asks an initialised session for its tools, and calls them, by ``list_tools`` and ``call_tool``."""
 
     def __init__(self, session: Any) -> None:
         for method in ("list_tools", "call_tool"):
@@ -113,8 +111,7 @@ class Peer:
         return not self._list_parameters.isdisjoint({"params", "cursor"})
 
     async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
-        """Sends ``tools/call``. A call that is cancelled here is cancelled on the server, too. Raises as `page`
-        does."""
+        """Sends ``tools/call``; a call that is cancelled here is cancelled on the server, too. Raises as `page`."""
         # Not by the SDK's own `call_tool`: that would check results with a regular expression engine, which a hostile
         # `pattern` of the server can hold up for hours, and list the tools again to do so.
         if self._types is None:
@@ -298,8 +295,7 @@ async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _page_in(error: ValidationError) -> dict[str, Any] | None:
-    """Returns the page in a line that the transport could not read, empty if it cannot be read here either; None if the
-    line does not contain one."""
+    """Returns the page in a line that the transport could not read, maybe empty; None if it has none."""
     found = error.errors(include_url=False, include_context=False)
     line = found[0]["input"] if found else None
     if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:

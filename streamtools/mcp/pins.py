@@ -117,8 +117,7 @@ class Pins:
         return made
 
     def dumps(self) -> str:
-        """Returns all approved tools, and the changes that wait for an approval, as JSON text: the same for the same
-        pins."""
+        """Returns all approved tools, and the changes that wait for an approval, as JSON text, always the same."""
         # Sorted, with a line for each value: pins are kept under version control, and a change has to be a small diff.
         written: dict[str, Any] = {
             "pins": {

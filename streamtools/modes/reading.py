@@ -408,8 +408,7 @@ class ToolCallValidation:
     arguments: dict[str, Any] | None = field(default=None, repr=False)
     """The arguments in the function's types and with its defaults; None unless they are valid."""
     validated: bool = True
-    """True if a schema was checked. False where the mode checks none: then `is_valid` means only that there are
-    arguments."""
+    """True if a schema was checked; where the mode checks none, `is_valid` says only that there are arguments."""
 
 
 def check(

@@ -134,8 +134,7 @@ def _as_text(given: Any) -> str:
 # -- the payload of a response -----------------------------------------------------------------------------------------
 
 Payload: TypeAlias = dict[str, Any]
-"""A model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``; or a scratchpad
-alone."""
+"""A model's decision: ``{"tool", "arguments"}``, ``{"answer"}``, or a ``"scratchpad"``, alone or with one."""
 
 NO_PAYLOAD = "no_payload"
 """The code of the warning that a text has no whole payload."""
@@ -556,8 +555,7 @@ def _read_back(written: str) -> str:
 
 @cache
 def _markers() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Returns what finds the markers of all dialects up to their last character, bare ones and those with a backslash
-    before it."""
+    """Returns what finds the dialects' markers up to their last character, bare and behind a backslash."""
     found = set[str]()
     for dialect in DIALECTS.values():
         found.update(dialect.anywhere, dialect.closers, dialect.inner, dialect.drops)

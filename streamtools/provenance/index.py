@@ -101,8 +101,7 @@ class Value(NamedTuple):
 
     @classmethod
     def of_text(cls, given: str) -> Value | None:
-        """Returns a text as it is searched, also as the number, date or account number that it is; None for an empty
-        one."""
+        """Returns a text as it is searched, also as number, date or account number; None for an empty one."""
         text = named = written = normalised(given)
         if not (given.isascii() and given.isprintable() and "\\" not in given and "&" not in given):
             named, written = normalised(given, trusted=True), as_written(given)
@@ -260,8 +259,7 @@ class Index:
             room -= end - begin
 
     def trusts(self, value: Value) -> tuple[Origin, ...]:
-        """Returns origins of trusted texts that have a value: all pieces of one of its readings; none if there are
-        none."""
+        """Returns origins of trusted texts that have a value: all pieces of one of its readings."""
         for reading in value.trusted:
             found = [self._find(ways, self._trusted, strict=True) for ways in reading]
             if found and all(found):

@@ -141,8 +141,7 @@ class Replay:
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """The reasons why some of the recording was not decoded again: it is redacted, stages are missing,
-        or lines were torn."""
+        """The reasons why some was not decoded again: it is redacted, stages are missing, or lines were torn."""
         return self._source.unchecked
 
     async def __aenter__(self) -> Self:
@@ -267,8 +266,7 @@ LONGEST_PAUSE_S = 10.0
 
 
 class Clock:
-    """Waits until a moment of the recording has come, `speed` times faster; a pause longer than `LONGEST_PAUSE_S` is
-    cut to that."""
+    """Waits until a moment of the recording has come, `speed` times faster, `LONGEST_PAUSE_S` at most."""
 
     def __init__(self, began_at: float, speed: float) -> None:
         self._speed = speed

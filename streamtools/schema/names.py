@@ -48,8 +48,7 @@ class NameRule:
         return self._in_characters(name)[: self.length] if name else "unknown_tool"
 
     def fitted(self, name: str, used: Collection[str] = ()) -> str:
-        """Returns a valid name that is not `used`: `name` itself if it is valid, else its valid characters and a hash
-        of the whole."""
+        """Returns a valid name that is not `used`: `name` itself, else its valid characters and a hash of the whole."""
         if self.accepts(name):
             return name
         # Of the name alone: so it is the same in every process, and does not depend on the other tools of a request.

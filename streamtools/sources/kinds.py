@@ -100,8 +100,7 @@ def kind_of(stream: Any) -> Kind | None:
 
 
 def connection_of(stream: Any) -> Any | None:
-    """Returns the connection that is read by an asynchronous `recv`: `stream` itself, or that inside a Live session of
-    google-genai."""
+    """Returns the connection that is read by an asynchronous `recv`: `stream` itself, or a Live session's."""
     # The session's own messages are typed, and have lost the fields that these types do not have.
     if type(stream).__module__ == _LIVE_SESSIONS:
         stream = getattr(stream, "_ws", None)
@@ -162,8 +161,7 @@ def _is_of(home: str, code: Any) -> bool:
 
 
 def raw_of(response: Any, method: str) -> Any | None:
-    """Returns the object whose `method` gives a response's bytes as they came over the wire; None if the response was
-    read before."""
+    """Returns the object whose `method` gives a response's bytes as they came; None if it was read before."""
     # Then its body is in memory, decoded; or it is gone.
     for holder in (response, getattr(response, "http_response", None)):  # openai's and anthropic's raw responses
         if hasattr(holder, method):
@@ -309,8 +307,7 @@ def _payload(item: Any) -> Mapping[str, Any]:
 
 
 def as_event(data: bytes, name: object) -> bytes:
-    """Returns the data of an event as an event of an event stream; its name is kept where only the name marks an
-    error."""
+    """Returns the data of an event as an event of an event stream, with its name where that marks an error."""
     # A line end inside the data would end its field: each line gets a field of its own, which are joined again.
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     return (

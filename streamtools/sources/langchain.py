@@ -39,8 +39,7 @@ _OPAQUE = ("signature", "encrypted_content")
 
 
 class LangChainChunks:
-    """Converts the chunks of one response: the usage is a sum over them, and some finish reasons depend on earlier
-    chunks."""
+    """Converts the chunks of one response: counts are summed, and some finish reasons depend on earlier chunks."""
 
     def __init__(self) -> None:
         self._usage: dict[str, int] = {}

@@ -123,8 +123,7 @@ class Source:
         return text
 
     def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
-        """Returns an iterator of later payloads about the calls of a response that has ended; None unless a connection
-        goes on."""
+        """Returns an iterator of payloads about the calls of a response that has ended; None without a connection."""
         return None if self._of_connection is None else self._of_connection.later()
 
     async def aclose(self, error: BaseException | None = None) -> bool:

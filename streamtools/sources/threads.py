@@ -36,8 +36,7 @@ _given_up = 0  # threads of this process that were given up and still wait for a
 
 
 class BlockingItems:
-    """A stream that blocks, as an asynchronous iterator: an iterable, a response of a synchronous client, or a context
-    manager that opens one of them."""
+    """A stream that blocks, or a context manager that opens one, as an asynchronous iterator."""
 
     def __init__(self, stream: Any, limits: Limits) -> None:
         self._stream = stream

@@ -225,8 +225,7 @@ class Accumulate:
         return slot
 
     def _may_remember(self, label: int | str, labels: Collection[int | str]) -> bool:
-        """Returns whether there is room for this label: a hostile peer could give each fragment of a call another
-        one."""
+        """Returns whether there is room for this label: each fragment could have another one."""
         if label in labels:
             return True
         is_short = isinstance(label, int) or len(label) <= self._limits.max_id_bytes

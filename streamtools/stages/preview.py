@@ -161,8 +161,7 @@ class PartialJSON:
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Returns the path of a number at the very end of the view, which may go on: ``("a", 0)`` in ``{"a": [12``;
-        else None."""
+        """Returns the path of a number at the very end of the view, which may go on; else None."""
         if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
@@ -202,8 +201,7 @@ class PartialJSON:
         return "complete" if whole else "partial"
 
     def _take(self, text: str, end: int) -> str:
-        """Joins `text` and the waiting pieces after it up to `end`: one long text is quicker to read than many short
-        ones."""
+        """Joins `text` and the waiting pieces up to `end`: one long text is quicker to read than many short ones."""
         joined, size = [text], self._read + len(text)
         while self._pieces and size < end:
             joined.append(self._pieces.popleft())

@@ -396,8 +396,7 @@ async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
 
 
 async def a_refused_begin_runs_nothing_and_is_raised_unchanged(bench: Bench) -> None:
-    """Checks that the very object comes out, whether an error of the library or any other; and that the next call
-    runs."""
+    """Checks that the very object comes out, whatever its class; and that the next call runs."""
     for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
         found = await _refused(bench, refusal)
         expect(found is refusal, "what begin raises should come out as it is", found)

@@ -245,8 +245,7 @@ def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[s
 
 
 def decode_at(arguments: dict[str, Any], path: Path, wanted: tuple[type, ...] = (list, dict)) -> str | None:
-    """Replaces the string at `path` by the value of its JSON text, if that is of a wanted type; returns the string,
-    None if it was not replaced."""
+    """Replaces the string at `path` by the value of its JSON text, if of a wanted type; returns the string."""
     text: str = descend(arguments, path)
     try:
         decoded = from_json(text, allow_inf_nan=False)
@@ -383,8 +382,7 @@ _ABSENT = object()
 
 
 def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any) -> tuple[str, ...]:
-    """Returns a line for each coercion that strict validation refuses (`strict`) and lax validation made, at most 16
-    and one that counts the rest."""
+    """Returns a line for each coercion that lax validation made, at most 16 and one that counts the rest."""
     # The places are those of strict validation's errors; the new type is that of the value that lax rules made there.
     wanted: dict[Path, dict[str, None]] = {}  # kinds, each once and in order
     given: dict[Path, str] = {}

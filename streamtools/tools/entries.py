@@ -94,8 +94,7 @@ _CACHE: WeakKeyDictionary[_Described, dict[tuple[ToolFormat, EntryOptions], Tran
 
 
 def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
-    """Returns the tool in a format, computed once for each; raises an `ExportError`, which names the place, if the
-    format cannot carry it."""
+    """Returns the tool in a format, computed once for each; raises an `ExportError` that names the place."""
     key = (format, options)
     kept = _CACHE.get(tool, {}).get(key)
     if kept is None:
@@ -105,8 +104,7 @@ def translated(tool: _Described, format: ToolFormat, options: EntryOptions) -> T
 
 
 def payload_of(tool: _Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
-    """Returns the entry alone, for a tool whose arguments need no decoding; raises an `ExportError` if they do, or the
-    wire cannot carry it."""
+    """Returns the entry alone; raises an `ExportError` if the arguments need decoding, or the wire cannot."""
     found, strict = find(wire, options.strict)
     made = translated(tool, found, options._replace(strict=strict))
     # The payload alone drops the way back: calls would be of unknown tools, or be refused for the nulls and lists of

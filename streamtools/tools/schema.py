@@ -112,8 +112,7 @@ def leaves_a_choice(core: Any) -> bool:
 
 
 def at_once(core: Any) -> Any:
-    """Returns the core schema with a list in the place of each lazy iterator; raises a TypeError if one is in a
-    pydantic model."""
+    """Returns the core schema with lists for lazy iterators; raises a TypeError for one in a pydantic model."""
     # pydantic validates an iterator's items when they are asked for: by then the call has been accepted, and its record
     # would have nothing but a spent iterator. A model's own validator is made already, and cannot be changed.
     if not any(node.get("type") == "generator" for node in nodes_of(core)):

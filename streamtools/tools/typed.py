@@ -47,8 +47,7 @@ class TypedBinder:
     """Binds the arguments of a typed function or of a model."""
 
     schema: dict[str, Any]
-    """JSON Schema 2020-12 of the arguments: an object of plain JSON, closed unless a model says otherwise. Do not
-    change it."""
+    """JSON Schema 2020-12 of the arguments: an object, closed unless a model says otherwise. Do not change it."""
     typed: TypedArguments
     placement: Placement
     text: str | None = None
@@ -87,8 +86,7 @@ class TypedBinder:
 
     @classmethod
     def of_model(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> TypedBinder:
-        """Reads a model, and the function for its one open parameter; raises a `ToolDefinitionError` if the function
-        takes something else."""
+        """Reads a model, and the function for its one open parameter; refuses a function of anything else."""
         placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
         parameter = placement.only(tool, "its function takes the model, in one parameter")
         is_model = inspect.isclass(model) and issubclass(model, BaseModel)

@@ -19,8 +19,7 @@ STEPS, STREAM, CALLS = 1, 2, 3
 
 
 def chrome_trace(picture: Picture) -> dict[str, Any]:
-    """Returns the document, ready for `json.dumps` and `write_private`. It has the arguments and results that
-    the picture has."""
+    """Returns the document, ready for `json.dumps` and `write_private`, with the picture's arguments and results."""
     return {"traceEvents": list(_Tracks(picture).events()), "displayTimeUnit": "ms"}
 
 

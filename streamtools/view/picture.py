@@ -438,8 +438,7 @@ SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own
 
 
 def apply_record(call: CallLane, event: Observation, origin: float) -> None:
-    """Replaces a call's waits, and completes its attempts, by those in its observation. `origin` is the monotonic time
-    of the run's first event."""
+    """Replaces a call's waits, and completes its attempts, by its observation's; the run began at `origin`."""
     if event.waits:
         call.waits = list(_in_words(event.waits, origin))
     for failed in event.failed_attempts:

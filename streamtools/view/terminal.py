@@ -310,8 +310,7 @@ class _Step:
 
 
 class _Columns:
-    """The widths of a line's columns, which are the same for all lines of a step; `bar` is 0 where there is no room for
-    them."""
+    """The widths of a line's columns, the same for all lines of a step; `bar` is 0 without room for bars."""
 
     def __init__(self, width: int, bar: int) -> None:
         self.bar = bar

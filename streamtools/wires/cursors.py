@@ -21,8 +21,7 @@ _Place: TypeAlias = list[str | int | None]
 
 
 class EventCursors:
-    """The cursors of one response's events: of their `field`, beside those of their `place`, which say kind and
-    place."""
+    """The cursors of one response's events: of their `field`, beside those of their `place`, kind included."""
 
     __slots__ = ("_at", "_fed", "_last", "_latest", "_older", "_place", "_runs", "_texts", "field", "is_useless")
 

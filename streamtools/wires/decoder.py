@@ -131,8 +131,7 @@ class WireDecoder(ABC):
 
     @abstractmethod
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        """Closes what is open at the end of the response. Returns the finish, and whether the wire's marker was
-        seen."""
+        """Closes what is open at the end. Returns the finish, and whether the wire's marker was seen."""
 
     def finish(
         self,
@@ -348,8 +347,7 @@ class WireDecoder(ABC):
             self._usage_objects = (*self._usage_objects[:1], usage)
 
     def _pass_on_replaced(self, usage: dict[str, Any]) -> None:
-        """Emits what the last usage object has and neither the first nor this one, which replaces it; numbers are
-        running totals."""
+        """Emits what the last usage object has and neither the first nor this one, which replaces it."""
         first, last = self._usage_objects[0], self._usage_objects[-1]
         rest = {
             key: value
@@ -378,8 +376,7 @@ class WireDecoder(ABC):
             return "", "too_deep"
 
     def to_keep(self, value: Any) -> Any:
-        """Returns a part of a payload to be kept for the history, in a form that every encoder takes; None if it is
-        nested too deep for any to write it."""
+        """Returns a part of a payload to be kept for the history; None if it is nested too deep to be written."""
         if deeper_than(_MAX_KEPT_DEPTH, value):
             self.warn("nested_too_deep")
             return None

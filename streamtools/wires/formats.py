@@ -57,8 +57,7 @@ class CallFormat:
     run_by_provider: tuple[str, ...] = ()
     """Types of calls that are written in the same way and run by the provider itself."""
     never: frozenset[str] = frozenset()
-    """Fields that show that a call is of another format, which looks the same otherwise; so does an id that is
-    missing."""
+    """Fields that only calls of another format have, which look the same otherwise; they may lack the id."""
     only: frozenset[str] = frozenset()
     """All the fields that a call may have, where nothing else tells what is one."""
     _fields: frozenset[str | None] = field(init=False, repr=False)
@@ -399,8 +398,7 @@ class NamespaceFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolFormat:
-    """Describes the tools in one provider's requests, and the schemas that it takes. Each equals itself alone, so that
-    it may be a key."""
+    """Describes the tools in one provider's requests, and the schemas that it takes. May be a key."""
 
     name: str
     """The wire's, or one of its own for a second form."""

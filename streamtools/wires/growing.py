@@ -127,8 +127,7 @@ class GrowingDecoder(WireDecoder):
     def begin(
         self, key: object, role: Role, kind: str, head: dict[str, Any], *, id: object = None
     ) -> GrowingBlock | None:
-        """Begins a place. Returns None where nothing begins: the same comes again, or there are too many, which ends
-        the stream."""
+        """Begins a place; returns None if the same comes again, or there are too many, which ends the stream."""
         if not self._started:
             self.emit_start(None, None)
         self._place_count += 1
@@ -198,8 +197,7 @@ class GrowingDecoder(WireDecoder):
             self.show(place, text, role)
 
     def place_for(self, key: object, role: Role, kind: str) -> GrowingBlock | None:
-        """Returns the place of a piece that is no call's, which begins with it if need be; None if it is one too
-        many."""
+        """Returns the place of a piece that is no call's, which may begin with it; None if it is one too many."""
         place = self._places.get(key)
         if place is None:
             if kind not in self.unmarked:

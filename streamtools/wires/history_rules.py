@@ -75,8 +75,7 @@ class HistoryRules:
     results_apart: bool = False
     """A message of results holds nothing else."""
     answers_no_answer: Callable[[str], bool] = lambda model: False
-    """Returns whether the model of that name refuses a history that ends with words of its own, and does not go on with
-    them."""
+    """Returns whether the model of that name refuses a history that ends with words of its own."""
     answer_before_user: bool = False
     """After results the model has to speak before the user may (Mistral)."""
     system_stands: Literal["anywhere", "not_behind_answer", "before_answer"] = "anywhere"

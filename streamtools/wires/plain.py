@@ -155,8 +155,7 @@ class PlainPath:
         return False
 
     def learn_bytes(self, data: bytes, text: Any, payload: Mapping[str, Any]) -> None:
-        """Looks for the bytes around the piece in the JSON text of a payload that equals the template, and in that of
-        the one before."""
+        """Looks for the bytes around the piece in the JSON text of this payload and of the one before."""
         self.tries -= 1
         last, self._last = self._last, None
         if type(text) is not str or len(data) > _MAX_LEARNED:
@@ -236,8 +235,7 @@ class _Gap(NamedTuple):
     def cursor(
         self, cursors: EventCursors, cursor: int | str, before: bytes, found: bytes, after: bytes
     ) -> Callable[[bytes], bool] | None:
-        """Returns what takes the bytes in the gap, between `before` and `after`, as a cursor; None if `cursor` does not
-        stand there."""
+        """Returns what takes the bytes in the gap as a cursor; None if `cursor` does not stand there."""
         before, _, prefix = before.rpartition(b'"') if isinstance(cursor, str) else (before, b"", b"")
         if not before.rstrip(b" ").removesuffix(b":").rstrip(b" ").endswith(b'"%b"' % cursors.field.encode()):
             return None
@@ -264,8 +262,7 @@ class Surroundings:
         self._has_gaps = left is not None or right is not None
 
     def follow(self, cursors: EventCursors, data: bytes, cursor: object) -> bool:
-        """Recognises from now on only payloads whose cursor goes on. Returns False if it is not found in `data`, where
-        it has this value."""
+        """Recognises from now on only payloads whose cursor goes on; returns False if it is not found in `data`."""
         if cursors.is_useless or (type(cursor) is not int and type(cursor) is not str):
             return True
         inner = data.removeprefix(self.head).removesuffix(self.tail)

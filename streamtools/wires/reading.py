@@ -160,8 +160,7 @@ ERROR_PAYLOAD = KnownFields("code", "message", "type", "event_type", "object", e
 
 
 def unread(found: Mapping[str, Any], fields: KnownFields, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yields the unknown fields of an object and of those inside it, each object's with its path, the
-    innermost first."""
+    """Yields the unknown fields of an object and of those inside it, with their paths, the innermost first."""
     for key, inner in fields.inside:
         value = found.get(key)
         if isinstance(value, Mapping):

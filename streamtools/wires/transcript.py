@@ -40,8 +40,7 @@ class CallResult:
     blocks: tuple[Block, ...] = field(default=(), repr=False)
     """The content in pieces, if it is more than `content` says: render these where the wire can carry them."""
     native: Any = field(default=None, repr=False)
-    """The content in the very shape of the wire that it is rendered for (a `ToolResult.native`); it goes there as it
-    is."""
+    """The content in the shape of the wire that it is rendered for; it goes there as it is."""
     state: Mapping[str, Any] | None = field(default=None, repr=False)
     """The native block or message that it was read from, to go back over the same wire (`Answer.own_wire`)."""
 
@@ -151,8 +150,7 @@ def encoded(data: bytes | str) -> str:
 
 
 def text_of(blocks: Iterable[Block]) -> str:
-    """Returns all of it as one text: what is no text is a placeholder there, and what only its provider understands is
-    left out."""
+    """Returns blocks as one text, with placeholders, without what only its provider understands."""
     texts = (
         block.text if isinstance(block, Text) else block.placeholder()
         for block in blocks

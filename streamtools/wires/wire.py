@@ -54,8 +54,7 @@ class CallIds:
         return re.fullmatch(self.pattern, call_id) is not None
 
     def replacement(self, call_id: str, attempt: int) -> str:
-        """Returns what stands for an id that the provider does not take: always the same; another one for each
-        attempt."""
+        """Returns the stand-in for an id that the provider does not take, always the same for one attempt."""
         digest = hashlib.blake2b(f"{call_id}\0{attempt}".encode("utf-8", "replace"), digest_size=16)
         return self.made_up(digest.hexdigest())
 
@@ -81,8 +80,7 @@ class Wire:
     lanes: Callable[[], Lanes] | None = None
     """Makes what tells the responses of one connection apart; None if each response has a body of its own."""
     taken_back: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
-    """Returns the ids of the calls that a payload takes back, which may come while they run, after the response; None
-    if the provider takes back none."""
+    """Returns the ids of the calls that a payload takes back while they run; None if the provider never does."""
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
     usage: UsageMap = NO_COUNTS
@@ -105,8 +103,7 @@ class Wire:
     structured: StructuredOutput | None = None
     """How they ask for an answer that keeps to a schema; None if they cannot."""
     resumed_arguments: tuple[str, ...] | None = None
-    """Where a payload of `ResumePoint.account` has a piece of arguments; None if the provider cannot resume a
-    response."""
+    """Where a payload of `ResumePoint.account` has a piece of arguments; None if nothing can be resumed."""
     is_answer: Callable[[Mapping[str, Any]], bool] | None = None
     """Returns whether an object is a whole answer of this wire; None if there are none."""
     whole: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None

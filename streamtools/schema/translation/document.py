@@ -106,8 +106,7 @@ def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]
 
 
 class SchemaDocument:
-    """Resolves the references of a tool's schema, which is neither changed nor copied, by name, within a budget for its
-    translation."""
+    """Resolves the references of a tool's schema, by name, within a budget for its translation."""
 
     def __init__(self, root: Mapping[str, Any], tool: str) -> None:
         self.root = root
@@ -276,8 +275,7 @@ class Build:
         document.spent = 0
 
     def translate(self, node: Any, place: str) -> Translation:
-        """Translates one subschema into the dialect; raises an `ExportError` if that cannot express it, or it exceeds a
-        bound."""
+        """Translates one subschema; raises an `ExportError` if the dialect cannot express it, or a bound is hit."""
         self.document.spend(node, place)
         self._depth += 1
         if self._depth > MAX_DEPTH:

@@ -220,8 +220,7 @@ class Inverse:
     definitions: Mapping[str, Plan]
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the tool's arguments for the model's, which are not changed; raises `InvalidArguments` if they do not
-        fit the exported schema."""
+        """Returns the tool's arguments for the model's; raises `InvalidArguments` if they do not fit."""
         lines: Sequence[str]
         try:
             value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))

@@ -783,8 +783,7 @@ MAX_DEPTH = 100
 def verbatim(
     document: SchemaDocument, dialect: Dialect, lose: Lose, *, note_bounds: bool
 ) -> tuple[dict[str, Any], Plan]:
-    """Returns the schema in a dialect that keeps references, and the plan of the way back. With `note_bounds`, bounds
-    are put into descriptions instead."""
+    """Returns the schema in a dialect that keeps references, and the plan of the way back."""
     document.spent = 0
     flat = dialect.rewrites("(root union)") and is_union(document.root)
     root = outermost(document, lose, flat=flat)

@@ -332,8 +332,7 @@ def _shown(reference: str) -> str:
 # Keywords that do not affect validity (`title`, `format`, `contentEncoding`, unknown ones) are ignored.
 
 Shape = Literal["one", "many", "named", "one_or_many", "named_or_names"]
-"""The form in which a keyword contains schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07
-vary."""
+"""The form in which a keyword contains schemas: one, in a list, by name, or either."""
 
 Where = Literal["same", "below", "nowhere"]
 """The values of a keyword's schemas: the same value, parts inside it, none (definitions)."""

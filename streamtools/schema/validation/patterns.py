@@ -72,8 +72,7 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def translate(pattern: str) -> tuple[str, int]:
-    """Returns the pattern in Rust's syntax, and its weight; raises a `PatternError` if it has no such form, or only one
-    that is too large."""
+    """Returns the pattern in Rust's syntax, and its weight; raises a `PatternError` if it has no such form."""
     return _Translation(pattern).run()
 
 

@@ -284,8 +284,7 @@ class TextCalls(TextStage):
 
 
 def _spoiled(reader: Reader, calls: CallWriter, stops: Markers, closers: Collection[str], rest: str) -> Parsing[None]:
-    """Reads a broken call up to one of `stops`, and takes it if it is a closing marker. `rest` is the text read since
-    the call's arguments."""
+    """Reads a broken call up to one of `stops`, and takes a closing marker. `rest` was read since the arguments."""
     was_json, more = calls.is_json, False
 
     def take(piece: str) -> None:

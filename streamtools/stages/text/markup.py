@@ -297,8 +297,7 @@ def _invoke(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[s
 
 
 def _nested_tag(reader: Reader) -> Parsing[str]:
-    """Reads a tag from behind its mark; returns its name, with the slash of a closing one. A call's tag is taken up to
-    the name of its tool."""
+    """Reads a tag from behind its mark, up to the name of a tool; returns its name, with a closing one's slash."""
     yield from reader.expect("<")
     if (yield from reader.takes('invoke name="')):
         return "invoke"

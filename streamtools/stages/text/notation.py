@@ -220,8 +220,7 @@ def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_
 
 
 def listed_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Reads the objects of a list from behind its bracket, and the closing marker. For the arguments see
-    `call_objects`."""
+    """Reads the objects of a list from behind its bracket, and the closing marker; see `call_objects`."""
     while True:
         yield from reader.spaces()
         yield from one_call_object(reader, calls, close=close, known_only=known_only)
@@ -346,8 +345,7 @@ class MarkedObjects:
 
 
 def keyed_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Reads a list of objects whose keys are names of tools, and the closing marker. For the arguments see
-    `call_objects`."""
+    """Reads a list of objects with names of tools for keys, and the closing marker; see `call_objects`."""
 
     def member(key: str, first: str) -> Parsing[None]:
         if first != "{" or (known_only and not calls.knows(key)):
@@ -404,8 +402,7 @@ def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Reads a list between two markers, the second of which may be missing; or call objects, which LFM2 writes there if
-    it is asked for JSON."""
+    """Reads a list between two markers, of which the second may be missing; or call objects, as JSON."""
     close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
     if (yield from reader.spaces()) == "{":
         yield from call_objects(reader, calls, close=close, known_only=False)

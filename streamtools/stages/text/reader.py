@@ -218,8 +218,7 @@ class Reader:
                 return
 
     def word(self, limit: int) -> Parsing[str]:
-        """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raises `NotACall` if it has more than
-        `limit` characters."""
+        """Takes letters, digits and ``_ . -``, maybe none; raises `NotACall` for more than `limit` characters."""
         pieces: list[str] = []
         left: int | None = limit
         while True:
@@ -373,8 +372,7 @@ class Reader:
 
 
 def _begins_line(text: str, at: int) -> bool | None:
-    """Returns whether only blanks stand between `at` and the end of the line before; None if `text` has nothing
-    else."""
+    """Returns whether only blanks stand between `at` and the line's beginning; None if `text` has no other."""
     while at > 0 and text[at - 1] in " \t\r":
         at -= 1
     return text[at - 1] == "\n" if at else None

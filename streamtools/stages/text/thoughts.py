@@ -178,8 +178,7 @@ class ChannelMessages:
             following = yield from self._message(reader, calls, following)
 
     def _message(self, reader: Reader, calls: CallWriter, header: str) -> Parsing[str]:
-        """Reads a message from behind its header, unless it is plain text; returns the next header if that has no
-        marker before it."""
+        """Reads a message that is no plain text; returns the next header if that has no marker before it."""
         recipient, channel, role = (find(header) for find in (_find_recipient, _find_channel, _find_role))
         to = recipient[1] if recipient else None
         address = recipient or channel or role

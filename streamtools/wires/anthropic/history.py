@@ -208,8 +208,7 @@ def _numbered_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[Number
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model
-    said nothing."""
+    """Renders the assistant's message, and one user message with all results. Empty if the model said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
         blocks = _without_orphans(blocks)

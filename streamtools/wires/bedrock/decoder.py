@@ -300,8 +300,7 @@ _KEEPERS: dict[str, Callable[[GrowingBlock, Any], bool]] = {
 
 
 def _joined(pieces: list[str | bytes]) -> str | bytes | None:
-    """Returns the bytes that came in these pieces, each of text base64 by itself, in the form of the first; None if
-    some piece is no base64."""
+    """Returns the bytes in these pieces, each base64 by itself, in the form of the first; None if one is not."""
     if len(pieces) == 1:
         return pieces[0]
     try:

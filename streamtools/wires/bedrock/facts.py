@@ -26,8 +26,7 @@ EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
     "messageStop": KnownFields("p", "stopReason"),
     "metadata": KnownFields("p", "usage", metrics=KnownFields("latencyMs")),
 }
-"""The fields of each event that are read or say nothing about the response. A block's start and deltas are read
-apart."""
+"""The fields of each event that are read or say nothing. A block's start and deltas are read apart."""
 
 NOISE = frozenset({"amazon-bedrock-invocationMetrics", "p"})
 """Names beside an event's that say nothing about the response: a count of the tokens that the usage has, padding."""

@@ -205,8 +205,7 @@ _RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searc
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and one user message with a ``toolResult`` for each call. Empty if the model
-    said nothing."""
+    """Renders the assistant's message, and one user message with all results. Empty if the model said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     blocks = _without_orphans(blocks, answer)
     if not blocks:
@@ -247,8 +246,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _native_content(native: Any) -> list[Any]:
-    """Returns the blocks of what a tool gave in the shape of this wire: a list of blocks, one block, or an object that
-    becomes one."""
+    """Returns the blocks of what a tool gave in this wire's shape: blocks, one block, or an object."""
     if isinstance(native, str):
         return [{"text": native}] if native.strip() else []
     if isinstance(native, dict):

@@ -250,8 +250,7 @@ class _StreamedCall:
     pieces: list[str] = field(default_factory=list, repr=False)
 
     def equals(self, arguments: str) -> bool:
-        """Returns whether the text that streamed has the value of `arguments`: the provider parsed it and wrote it
-        anew."""
+        """Returns whether the streamed text has the value of `arguments`, which the provider wrote anew."""
         return _canonical("".join(self.pieces)) == _canonical(arguments)
 
 
@@ -273,8 +272,7 @@ class _Stream:
         return text[len(shown) :] if text.startswith(shown) else None
 
     def label(self, index: int | str | None, name: str | None) -> int | str:
-        """Returns the label of a piece of a call; without an index, a name begins a call, and all else is the
-        latest's."""
+        """Returns the label of a piece of a call. Without an index, a name begins a call, all else is the latest's."""
         if index is not None:
             return index
         return len(self.calls) if name else max(len(self.calls) - 1, 0)

@@ -169,8 +169,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan
-    or thoughts alone answer nothing."""
+    """Renders the assistant's message, and results. Empty without text and calls: a plan answers nothing."""
     text = answer.text("text") + answer.text("refusal")
     if not answer.our_calls and not text.strip():
         return []

@@ -177,8 +177,7 @@ class GeminiDecoder(WireDecoder):
             self.end_part(state)
 
     def _state(self, part: dict[str, Any]) -> dict[str, Any] | None:
-        """Returns a part, or what else it has, to be given back; None if there is nothing but a signature that is
-        none."""
+        """Returns a part, or what else it has, to be given back; None if it has only a signature that is none."""
         state = as_wire(part)
         signature = state.get("thoughtSignature")
         if "thoughtSignature" in state and not (isinstance(signature, str) and signature):
@@ -476,8 +475,7 @@ def is_foreign(payload: Mapping[str, Any]) -> bool:
 
 
 def as_wire(value: Any, depth: int = 0) -> Any:
-    """Returns a part of a payload with names and values as on the wire: camelCase, bytes in Base64, no nulls, no
-    enums."""
+    """Returns a part of a payload as on the wire: camelCase, bytes in Base64, no nulls, no enums."""
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         return {
             camel(name): item if name in _NOT_OURS else as_wire(item, depth + 1)

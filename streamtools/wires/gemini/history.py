@@ -218,8 +218,7 @@ _PAIRS = (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse"
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Renders the model's content, and one user content with a ``functionResponse`` for each call. Empty if the model
-    said nothing."""
+    """Renders the model's content, and one user content with all results. Empty if the model said nothing."""
     parts = [part for piece in answer.parts if (part := _render_part(piece, answer)) is not None]
     parts = without_orphans(parts)
     if not answer.own_wire:
@@ -234,8 +233,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the content of a prompt; none if it says nothing, or is a system prompt, which stands beside the
-    contents."""
+    """Renders the content of a prompt; none if it says nothing, or is a system prompt."""
     parts = written(prompt.blocks, text=lambda text: {"text": text}, media=_media_part) if prompt.role == "user" else []
     return [{"role": "user", "parts": parts}] if parts else []
 
@@ -330,8 +328,7 @@ def _sign(parts: list[dict[str, Any]]) -> None:
 
 
 def without_orphans(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the parts without calls that the provider ran itself and whose result was cut off: the two belong
-    together."""
+    """Returns the parts without the provider's own calls whose result was cut off: the two belong together."""
     kept: list[dict[str, Any]] = []
     results: dict[str, list[str | None]] = {call: [] for call, _ in _PAIRS}  # ids of those that are still to be claimed
     for part in reversed(parts):

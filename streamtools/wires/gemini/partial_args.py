@@ -152,8 +152,7 @@ class PartialArgs:
         return there is _MISSING and self._set(node, step, value)
 
     def _no_value(self, node: Any, step: str | int, piece: dict[str, Any], there: object) -> bool:
-        """Takes a mark that a value begins, goes on or has ended; or JSON's own null, which stands for the null
-        value."""
+        """Takes a mark that a value begins, goes on or has ended; or JSON's own null, the null value."""
         if there is not _MISSING:
             return type(there) not in (dict, list)
         if piece.get("willContinue"):
@@ -223,8 +222,7 @@ class OpenCall:
         self.signature: object = None
 
     def is_continued_by(self, name: str | None, id_: str | None) -> bool:
-        """Returns whether a part with this name and id goes on with the call: only its first part needs to have a
-        name."""
+        """Returns whether a part with this name and id goes on with the call: only its first one needs a name."""
         if name:
             return id_ is not None and id_ == self.id
         return id_ is None or self.id is None or id_ == self.id

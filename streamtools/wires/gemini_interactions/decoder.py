@@ -629,8 +629,7 @@ class Hops:
         self.ids = (*self.ids[:1], self._id)
 
     def other(self, payload: Mapping[str, Any]) -> str | None:
-        """Returns None if an event belongs to this turn; else the other one's name, which is ``""`` if that was told
-        before."""
+        """Returns None if an event belongs to this turn; else the other one's name, ``""`` if told before."""
         id_, begins = id_of(payload), payload.get("event_type") == "interaction.created"
         if not self.begun or (begins and self.may_go_on):
             return None

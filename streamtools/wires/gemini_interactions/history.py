@@ -231,8 +231,7 @@ def _own_steps(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _step_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
-    """Returns the step of a call; None for one that the provider runs itself, if it was cut or is another provider's,
-    and for one that was unsaid."""
+    """Returns the step of a call; None for the provider's own if cut or another's, and for one unsaid."""
     state = answer.state_of(call)
     kept: Mapping[str, Any] = state.get("step") or {}
     if call.kind == "server":

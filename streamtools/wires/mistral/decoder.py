@@ -90,8 +90,7 @@ class MistralDecoder(OpenAIChatDecoder):
             self.out.append(ProviderItem(kind, kept))
 
     def _holds(self, count: int, extra: object, where: str) -> bool:
-        """Returns whether what is kept beside the text stays within the limits: `count` things, the latest of them
-        `extra`."""
+        """Returns whether what is kept beside the text stays within the limits; `extra` is the latest of `count`."""
         limit = self.limits.max_open_blocks
         if count > limit:
             self.fail(LimitExceeded("max_open_blocks", limit=limit, value=count, where=where))

@@ -110,8 +110,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """Renders the message of a prompt; none if it says nothing. Images stand beside the text; there is no place for
-    else."""
+    """Renders the message of a prompt; none if it says nothing. Only images have a place beside the text."""
     images = _images(prompt.blocks)
     text = "\n\n".join(_texts(prompt.blocks))
     if not (text or images):
@@ -126,8 +125,7 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """Renders a result by name, which all versions look at, and by id, which alone tells two calls of one tool
-    apart."""
+    """Renders a result by name, as all versions want it, and by id, to tell two calls of one tool apart."""
     named = {"tool_name": PLAIN_NAMES.cleaned(answer.calls[result.call_id].name)}
     if _has_id(result.call_id):
         named["tool_call_id"] = result.call_id

@@ -301,8 +301,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 def media_of(
     results: Sequence[CallResult], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
 ) -> Iterator[dict[str, Any]]:
-    """Yields one user's message with all that results hold beside text, each with the id of its call; none if that is
-    nothing that `parts` can write."""
+    """Yields one user's message with what results hold beside text and `parts` can write, each with its id."""
     content: list[dict[str, Any]] = []
     for result in results:
         if result.native is not None or (answer.own_wire and result.state is not None):
@@ -331,8 +330,7 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 
 def _kept_fields(answer: Answer) -> dict[str, Any]:
-    """Returns what a message that was read has beside what anybody here has a name for, and its text if it stood in
-    parts."""
+    """Returns the fields of a message that was read which nobody here knows, and its text if that was in parts."""
     kept: dict[str, Any] = {}
     for part in answer.parts if answer.own_wire else ():
         state = part.provider_state or {}

@@ -152,8 +152,7 @@ class ItemTexts(WireDecoder):
         item.over_at[channel] = len(item.shown[channel])
 
     def _compare(self, item: Item, channel: str, texts: list[str], since: int = 0) -> None:
-        """Compares the whole text with the pieces that were told of it: tells what is missing, replaces what is
-        wrong."""
+        """Compares the whole text with the pieces told of it: tells what is missing, replaces what is wrong."""
         shown, whole = "".join(item.shown.get(channel, ())[since:]), "".join(texts)
         if self.loose:
             shown, whole = well_formed(shown), well_formed(whole)

@@ -416,8 +416,7 @@ def _own_items(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
-    """Returns the item of a call; None for one that the provider runs itself, if it was cut or is another
-    provider's."""
+    """Returns the item of a call; None for the provider's own if it was cut or is another provider's."""
     kept: Mapping[str, Any] = answer.state_of(call).get("item") or {}
     if call.kind == "server":
         return dict(kept) or None
@@ -551,8 +550,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _native_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Renders blocks as the API takes them: one that was read from it as it was. What it does not take is a
-    placeholder; empty text is left out."""
+    """Renders blocks as the API takes them; what it does not take is a placeholder, empty text is left out."""
     found = (_native(block) for block in blocks)
     return [block for block in found if block is not None]
 

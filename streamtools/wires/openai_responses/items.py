@@ -156,8 +156,7 @@ def identity(raw: Mapping[str, Any]) -> str | None:
 
 
 def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
-    """Returns the parts of one of an item's texts: ``text`` and ``refusal`` of a message, ``summary`` and ``content``
-    of reasoning."""
+    """Returns the parts of one of an item's texts: of a message, or of reasoning."""
     field, keys = _CHANNELS[channel]
     parts = raw.get(field)
     if channel == "text" and isinstance(parts, str):

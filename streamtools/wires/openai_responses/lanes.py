@@ -65,8 +65,7 @@ class Followed:
         self.begun, self._id, self._lane = True, id_of(payload), payload.get("stream_id")
 
     def other(self, payload: Mapping[str, Any]) -> str | None:
-        """Returns None if an event belongs to the response, or to none; else the other one's name, which is ``""`` if
-        the response was named before."""
+        """Returns None if an event belongs to the response, or to none; else the other's name, ``""`` if told."""
         if not self.begun:
             return None
         kind, id_, lane = read_text(payload.get("type")), id_of(payload), payload.get("stream_id")
@@ -166,8 +165,7 @@ class ResponseLanes:
         self._cut: deque[str | None] = deque(maxlen=_MAX_CUT)
 
     def owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
-        """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it
-        comes between responses."""
+        """Returns the responses that an event belongs to; see `Lanes.owners`."""
         kind, lane = read_text(payload.get("type")), read_text(payload.get("stream_id"))
         words = self._words
         if kind in words.errors or (kind is None and payload.get("error")):
