@@ -120,6 +120,12 @@ def says_something(value: object) -> bool:
     return value is not None and value not in ("", [], {})
 
 
+def objects_in(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Returns the objects of a field that holds a list of them; none if it holds anything else."""
+    found = raw.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
 def rest_of(raw: Mapping[str, Any], *known: str) -> dict[str, Any]:
     """Returns the fields of an object but for those that are named."""
     return {key: value for key, value in raw.items() if key not in known}

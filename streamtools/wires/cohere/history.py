@@ -23,6 +23,7 @@ from ..openai_chat.history import (
     result_blocks,
     returned,
 )
+from ..reading import objects_in
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -265,20 +266,15 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _events_of(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if plan := message.get("tool_plan"):
         yield {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": plan}}}
-    for at, part in enumerate(_listed(message, "content")):
+    for at, part in enumerate(objects_in(message, "content")):
         empty = {key: "" if key in ("text", "thinking") else value for key, value in part.items()}
         text = {key: value for key, value in part.items() if key in ("text", "thinking")}
         yield {"type": "content-start", "index": at, "delta": {"message": {"content": empty}}}
         yield {"type": "content-delta", "index": at, "delta": {"message": {"content": text}}}
         yield {"type": "content-end", "index": at}
-    for at, call in enumerate(_listed(message, "tool_calls")):
+    for at, call in enumerate(objects_in(message, "tool_calls")):
         yield {"type": "tool-call-start", "index": at, "delta": {"message": {"tool_calls": call}}}
         yield {"type": "tool-call-end", "index": at}
-    for at, citation in enumerate(_listed(message, "citations")):
+    for at, citation in enumerate(objects_in(message, "citations")):
         yield {"type": "citation-start", "index": at, "delta": {"message": {"citations": citation}}}
         yield {"type": "citation-end", "index": at}
-
-
-def _listed(message: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    found = message.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -302,9 +302,6 @@ KNOWN = GEMINI | {"modelVersion", "responseId", "createTime", "modelStatus"}
 PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
 """Those of a response that may have nothing but text, and its count."""
 
-PLAIN_CANDIDATE = frozenset({"content", "index"})
-"""Those of its candidate."""
-
 RESPONSE = KnownFields(*PLAIN, promptFeedback=KnownFields("blockReason", "blockReasonMessage"))
 
 CANDIDATE = KnownFields(

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeGuard
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ..gemini.facts import NAMES_IN_HISTORY
-from ..reading import json_text, rest_of
+from ..reading import json_text, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -345,14 +345,9 @@ def _deltas(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if type_ == "function_call":
         yield {"type": "arguments_delta", "arguments": json_text(step.get("arguments") or {}) or ""}
     elif type_ == "model_output":
-        yield from _listed(step, "content")
+        yield from objects_in(step, "content")
     elif type_ == "thought":
-        for content in _listed(step, "summary"):
+        for content in objects_in(step, "summary"):
             yield {"type": "thought_summary", "content": content}
         if isinstance(step.get("signature"), str):
             yield {"type": "thought_signature", "signature": step["signature"]}
-
-
-def _listed(step: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    found = step.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

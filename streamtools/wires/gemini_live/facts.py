@@ -99,9 +99,6 @@ MESSAGE = KnownFields(
 )  # fmt: skip
 """Those of a message. The fields of a call are `streamtools.wires.gemini.facts.CALL`."""
 
-TEXT_ALONE = frozenset({"modelTurn"})
-"""Those of ``serverContent`` in a message that is nothing but text."""
-
 
 def spelled(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns a message with names as on the wire: those of `model_dump()` have underscores."""

@@ -14,7 +14,7 @@ from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..formats import CallFormat, EntryFormat, RequestLimits, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, claude_since_4_6
-from ..reading import ERROR, KnownFields, says_something
+from ..reading import ERROR, KnownFields
 from ..usage import UsageMap
 
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
@@ -248,8 +248,3 @@ class Repeats:
         before = self._last.get((place, key))
         self._last[place, key] = value
         return value != before
-
-
-def adds(found: Mapping[str, Any], known: AbstractSet[str]) -> bool:
-    """Returns whether a field that is not known says something that does not only repeat what stands."""
-    return any(says_something(found[key]) for key in found.keys() - known - REPEATED.keys())

@@ -22,7 +22,7 @@ from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ...text import excerpt
 from ..history_rules import Violation, ViolationCode
-from ..reading import json_text, read_text, rest_of
+from ..reading import json_text, objects_in, read_text, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -629,9 +629,9 @@ def _item(item: dict[str, Any], at: int, *, goes_on: bool) -> Iterator[dict[str,
     empty |= {key: "" for key in ("arguments", "input") if isinstance(item.get(key), str)}
     head = {"output_index": at, "item_id": item.get("id")}
     yield {"type": "response.output_item.added", "output_index": at, "item": {**begun, **empty}}
-    for number, part in enumerate(_parts(item, "content")):
+    for number, part in enumerate(objects_in(item, "content")):
         yield from _content_events(part, {**head, "content_index": number})
-    for number, part in enumerate(_parts(item, "summary")):
+    for number, part in enumerate(objects_in(item, "summary")):
         placed = {**head, "summary_index": number}
         yield {"type": "response.reasoning_summary_part.added", **placed, "part": {**part, "text": ""}}
         yield {"type": "response.reasoning_summary_text.delta", **placed, "delta": part.get("text", "")}
@@ -649,11 +649,6 @@ def _argument_events(item: dict[str, Any], head: dict[str, Any]) -> Iterator[dic
     prefix = next((prefix for prefix, (type_, _) in ARGUMENTS.items() if type_ == item.get("type")), None)
     if isinstance(text, str) and prefix is not None:
         yield {"type": f"{prefix}.delta", **head, "delta": text}
-
-
-def _parts(item: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    parts = item.get(key)
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
 _DELTAS = {

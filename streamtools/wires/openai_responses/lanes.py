@@ -41,11 +41,6 @@ class Followed:
         self._rotates = False  # its id is another in every event
 
     @property
-    def is_one_of_several(self) -> bool:
-        """True if the connection has shown lanes, or other responses."""
-        return self._lane is not None or self._has_others
-
-    @property
     def id(self) -> str | None:
         """The response's id; None if it has none, or another in every event, by which nobody could ask for it."""
         return None if self._rotates else self._id
