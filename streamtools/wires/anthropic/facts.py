@@ -10,16 +10,7 @@ from typing import Any
 from ...parts import CallKind, Finish
 from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
-from ..formats import (
-    JSON,
-    CallFormat,
-    EntryFormat,
-    RequestLimits,
-    ResultFormat,
-    StrictForm,
-    StructuredOutput,
-    ToolFormat,
-)
+from .. import formats
 from ..history_rules import HistoryRules, Violation, claude_since_4_6
 from ..reading import KnownFields
 from ..usage import UsageMap, total
@@ -85,7 +76,7 @@ THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """Blocks of reasoning."""
 
 CALLS = (
-    CallFormat(
+    formats.CallFormat(
         name="anthropic.messages.tool", type="tool_use", id="id", arguments="input", run_by_provider=SERVER_CALLS
     ),
 )
@@ -93,7 +84,7 @@ CALLS = (
 CALLERS = {"direct": "direct", "code": "code_execution_20260521"}
 
 # `types/tool_param.py` of anthropic 2.12.0
-HINT_FIELDS: dict[str, Callable[[Any], JSON]] = {
+HINT_FIELDS: dict[str, Callable[[Any], formats.JSON]] = {
     "defer_loading": lambda given: {"defer_loading": given},
     "allowed_callers": lambda given: {"allowed_callers": [CALLERS[one] for one in given]},
     "cache": lambda ttl: {"cache_control": {"type": "ephemeral", "ttl": ttl}},
@@ -101,7 +92,7 @@ HINT_FIELDS: dict[str, Callable[[Any], JSON]] = {
     "eager": lambda given: {"eager_input_streaming": given},
 }
 
-RESULT = ResultFormat(
+RESULT = formats.ResultFormat(
     recognises=lambda result: result.get("type") == "tool_result" and "tool_use_id" in result, list_key="content"
 )
 
@@ -109,10 +100,10 @@ RESULT = ResultFormat(
 NAMES = replace(PLAIN_NAMES, length=128)
 
 # https://docs.claude.com/en/docs/build-with-claude/structured-outputs#schema-complexity-limits
-LIMITS = RequestLimits(strict_tools=20, optional_properties=24, unions=16)
+LIMITS = formats.RequestLimits(strict_tools=20, optional_properties=24, unions=16)
 
 
-def hosted(tool: JSON) -> str | None:
+def hosted(tool: formats.JSON) -> str | None:
     """Returns the name in ``{"type": "web_search_20250305", "name": "web_search"}``: the type ends in a date."""
     type_, name = tool.get("type"), tool.get("name")
     dated = isinstance(type_, str) and re.search(r"_\d{8}$", type_)
@@ -120,12 +111,12 @@ def hosted(tool: JSON) -> str | None:
 
 
 TOOLS = (
-    ToolFormat(
+    formats.ToolFormat(
         name="anthropic.messages",
         dialect=ANTHROPIC,
-        strict=StrictForm(dialect=ANTHROPIC_STRICT, location="`strict`"),
+        strict=formats.StrictForm(dialect=ANTHROPIC_STRICT, location="`strict`"),
         names=NAMES,
-        function=EntryFormat(
+        function=formats.EntryFormat(
             name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict", hints=HINT_FIELDS
         ),
         choice={"tool_choice": {"type": "auto"}},
@@ -140,8 +131,8 @@ def output_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, 
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
-STRUCTURED = StructuredOutput(
-    request=output_format, strict=StrictForm(dialect=ANTHROPIC_STRICT, location="`output_config.format`")
+STRUCTURED = formats.StructuredOutput(
+    request=output_format, strict=formats.StrictForm(dialect=ANTHROPIC_STRICT, location="`output_config.format`")
 )
 
 # open-gsd/gsd-pi#1330

@@ -13,16 +13,7 @@ from typing import Any
 from ...content import Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..openai_chat.history import (
-    calls_of,
-    image_part,
-    native_content,
-    read_call,
-    read_prompt,
-    render_result,
-    result_blocks,
-    returned,
-)
+from ..openai_chat import history as chat
 from ..reading import objects_in
 from ..transcript import (
     Answer,
@@ -54,11 +45,11 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
     flaws, path, call_id = Flaws(RULES), f"messages[{index}]", message.get("tool_call_id")
-    blocks = result_blocks(message, path, flaws)
+    blocks = chat.result_blocks(message, path, flaws)
     if not _is_id(call_id):
         flaws.add("bad_id", path, "a result without the id of its call")
     rich = not all(isinstance(block, Text) for block in blocks)
-    return returned(message, index, blocks, flaws, rich=rich, name=None)
+    return chat.returned(message, index, blocks, flaws, rich=rich, name=None)
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
@@ -66,8 +57,8 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     if isinstance(plan := message.get("tool_plan"), str) and plan:
         answer.reasoning(plan, {"field": "tool_plan"})
     has_text = _content(message.get("content"), path, answer)
-    for raw, where in _with_ids(calls_of(message, path, answer.flaws), index, answer.flaws):
-        read_call(raw, where, answer)
+    for raw, where in _with_ids(chat.calls_of(message, path, answer.flaws), index, answer.flaws):
+        chat.read_call(raw, where, answer)
     if answer.says_more and has_text:
         answer.flaws.add("mixed_results", path, "text beside calls: it belongs into tool_plan")
     if not (answer.says_more or has_text):
@@ -155,8 +146,8 @@ def _outputs(raw: Mapping[str, Any]) -> Iterator[Any]:
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
-    "user": partial(read_prompt, rules=RULES),
-    "system": partial(read_prompt, rules=RULES),
+    "user": partial(chat.read_prompt, rules=RULES),
+    "system": partial(chat.read_prompt, rules=RULES),
     "assistant": _assistant,
     "tool": _result,
     "USER": _legacy_prompt,
@@ -182,7 +173,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     state = prompt.state or {}
     if state.get("role") in ("USER", "SYSTEM"):  # v1's
         return [{"message": text_of(prompt.blocks), **state}] if prompt.blocks else []
-    content = native_content(prompt.blocks, {"image": image_part})
+    content = chat.native_content(prompt.blocks, {"image": chat.image_part})
     return [{"role": prompt.role, "content": content, **state}] if content else []
 
 
@@ -201,7 +192,7 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
     states = [answer.state_of(part) for part in answer.parts if part.kind == "provider"]
     if citations := [state["citations"] for state in states if "citations" in state]:
         message["citations"] = citations
-    return [message, *(render_result(result, answer) for result in answer.results)]
+    return [message, *(chat.render_result(result, answer) for result in answer.results)]
 
 
 def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:

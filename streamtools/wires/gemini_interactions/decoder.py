@@ -17,25 +17,7 @@ from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..marks import LEGACY_INTERACTIONS
 from ..plain import PlainDelta
 from ..reading import named_error, provider_error, read_text, rest_of
-from .facts import (
-    BEGINS,
-    CONTENTS,
-    DELTA_FIELDS,
-    ERROR_EVENT,
-    EVENT_FIELDS,
-    FINISHES,
-    INTERACTION_FIELDS,
-    LEGACY_SCHEMA,
-    MEDIA,
-    RUNNING,
-    SAID_AGAIN,
-    STEPS,
-    TEXT_FIELDS,
-    WHOLE,
-    call_kind,
-    contents_of,
-    name_of,
-)
+from . import facts
 
 Path: TypeAlias = "tuple[str | int, ...]"
 
@@ -67,7 +49,7 @@ class GrowingStep(GrowingBlock):
     @property
     def is_call_of_ours(self) -> bool:
         """True for a call that we run."""
-        return self.role == "call" and call_kind(self.kind, self.head) == "function"
+        return self.role == "call" and facts.call_kind(self.kind, self.head) == "function"
 
     def text(self, piece: str) -> None:
         """Takes a piece of text."""
@@ -97,7 +79,7 @@ class GrowingStep(GrowingBlock):
     def as_sent(self) -> dict[str, Any]:
         """Returns the step as it goes back, with the contents that came so far."""
         self.settle()
-        place = CONTENTS.get(self.kind)
+        place = facts.CONTENTS.get(self.kind)
         return self.head if place is None or not self.contents else {**self.head, place: list(self.contents)}
 
 
@@ -150,11 +132,11 @@ class InteractionsDecoder(GrowingDecoder):
         handler = self.handlers.get(kind) if kind is not None else None
         if handler is not None:
             handler(self, payload)
-            self.emit_beside(payload, EVENT_FIELDS, "")
+            self.emit_beside(payload, facts.EVENT_FIELDS, "")
         elif kind in LEGACY_INTERACTIONS:
-            self.fail(RemoteProtocolError(LEGACY_SCHEMA, kind="legacy_schema"))
+            self.fail(RemoteProtocolError(facts.LEGACY_SCHEMA, kind="legacy_schema"))
         elif error := named_error(payload) if kind == "error" else provider_error(payload):
-            self.fail_by(payload, error, ERROR_EVENT)
+            self.fail_by(payload, error, facts.ERROR_EVENT)
         else:
             self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
@@ -201,10 +183,10 @@ class InteractionsDecoder(GrowingDecoder):
             self.emit_start(self._model, interaction.get("id"))
         if not self._hops.begun:
             self._hops.begin(payload)
-        if (status := read_text(interaction.get("status"))) in RUNNING:
+        if (status := read_text(interaction.get("status"))) in facts.RUNNING:
             self.pending_as = status
         self.read_usage(interaction.get("usage"))
-        self.emit_beside(interaction, INTERACTION_FIELDS, "interaction")
+        self.emit_beside(interaction, facts.INTERACTION_FIELDS, "interaction")
         return interaction
 
     def _status_update(self, payload: dict[str, Any]) -> None:
@@ -226,7 +208,7 @@ class InteractionsDecoder(GrowingDecoder):
                 self.end(step)
         self._confirm()
         status = read_text(interaction.get("status"))
-        self._finish_raw = "completed" if status is None or status in RUNNING else status
+        self._finish_raw = "completed" if status is None or status in facts.RUNNING else status
         self._token = read_text(interaction.get("continuation_token"))
         self._stopped, self._checkpoint, self._is_resumable = True, None, False
         if status == "failed":
@@ -274,7 +256,7 @@ class InteractionsDecoder(GrowingDecoder):
         """Forgets what came since the checkpoint, since it comes again."""
         self._checkpoint, self._is_resumable, self._held = None, False, []
         if self._closed_since:
-            self.fail(RemoteProtocolError(SAID_AGAIN, kind="said_again"))
+            self.fail(RemoteProtocolError(facts.SAID_AGAIN, kind="said_again"))
             return
         shown = self._current
         if isinstance(shown, GrowingStep) and self._open is not None:
@@ -315,21 +297,21 @@ class InteractionsDecoder(GrowingDecoder):
 
     def _begin(self, raw: dict[str, Any], index: object, path: Path) -> GrowingStep | None:
         """Begins a step; None if it began before, or is one too many, which ends the stream."""
-        head = rest_of(raw, CONTENTS.get(str(raw.get("type")), ""))
+        head = rest_of(raw, facts.CONTENTS.get(str(raw.get("type")), ""))
         beside = rest_of(head, "type", "id", "name")
         if beside and not self.charge(beside):
             return None
         type_ = read_text(raw.get("type")) or ""
-        is_call = call_kind(type_, raw) is not None
-        role: Role = "call" if is_call else "item" if type_ not in CONTENTS else "text"
+        is_call = facts.call_kind(type_, raw) is not None
+        role: Role = "call" if is_call else "item" if type_ not in facts.CONTENTS else "text"
         step = self.begin(index, role, type_, head, id=raw.get("id"))
         if not isinstance(step, GrowingStep):
             return None
         if is_call:
             self._begin_step_of_call(step, raw, path)
-        elif type_ in CONTENTS:
+        elif type_ in facts.CONTENTS:
             self._begin_text(step, raw)
-        elif type_ not in STEPS:
+        elif type_ not in facts.STEPS:
             self.warn("unknown_block_type", type_[: self.limits.max_name_bytes])
         return step
 
@@ -368,10 +350,10 @@ class InteractionsDecoder(GrowingDecoder):
 
     def _begin_text(self, step: GrowingStep, raw: Mapping[str, Any]) -> None:
         self._show(step, "")
-        for place, content in enumerate(contents_of(raw)):
+        for place, content in enumerate(facts.contents_of(raw)):
             self._content(step, content)
             if isinstance(content, dict) and content.get("type") == "text":
-                self.emit_unread(content, TEXT_FIELDS, "step", CONTENTS[step.kind], place)
+                self.emit_unread(content, facts.TEXT_FIELDS, "step", facts.CONTENTS[step.kind], place)
         if (error := object_of(raw.get("error"))) and self._verdict is None:
             self._verdict = named_error({"error": error})
 
@@ -392,7 +374,7 @@ class InteractionsDecoder(GrowingDecoder):
             self.out.append(ProviderItem(str(type_), {"index": step.number, "content": kept}))
 
     def _contents(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        if BEGINS[delta["type"]] == step.kind:
+        if facts.BEGINS[delta["type"]] == step.kind:
             self._content(step, delta.get("content") if step.kind == "thought" else delta)
         else:
             self.emit_unknown(delta, "delta")
@@ -430,24 +412,24 @@ class InteractionsDecoder(GrowingDecoder):
             self.emit_unknown(payload)
         elif type_ == "arguments_delta":
             self._arguments(index, delta)
-            self.emit_unread(delta, DELTA_FIELDS[type_], "delta")
+            self.emit_unread(delta, facts.DELTA_FIELDS[type_], "delta")
         else:
             self._delta(index, type_, delta)
 
     def _delta(self, index: object, type_: str, delta: dict[str, Any]) -> None:
         step = self._places.get(index)
-        if step is None and (begun := BEGINS.get(type_, type_ if type_ in WHOLE else None)) is not None:
+        if step is None and (begun := facts.BEGINS.get(type_, type_ if type_ in facts.WHOLE else None)) is not None:
             self.warn("delta_without_block")
             step = self._begin({"type": begun}, index, ("delta",))
-        if step is None or (not step.is_open and type_ in BEGINS):
+        if step is None or (not step.is_open and type_ in facts.BEGINS):
             code = "delta_after_stop" if step is not None else "unknown_delta_type"
             self.warn(code, type_[: self.limits.max_name_bytes])
             self.emit_unknown(delta, "delta")
         elif (handler := _DELTAS.get(type_)) is not None:
             handler(self, step, delta)
-            if (fields := DELTA_FIELDS.get(type_)) is not None:
+            if (fields := facts.DELTA_FIELDS.get(type_)) is not None:
                 self.emit_unread(delta, fields, "delta")
-        elif type_ in WHOLE and type_ == step.kind:
+        elif type_ in facts.WHOLE and type_ == step.kind:
             self._repeated(step, delta)
         else:
             self.warn("unknown_delta_type", type_[: self.limits.max_name_bytes])
@@ -472,7 +454,7 @@ class InteractionsDecoder(GrowingDecoder):
 
     def _begin_step_of_call(self, step: GrowingStep, raw: Mapping[str, Any], path: Path) -> None:
         """Announces a call; one that was begun since the checkpoint may be this one, which is made again."""
-        kind = call_kind(step.kind, raw)
+        kind = facts.call_kind(step.kind, raw)
         assert kind is not None, "it is a call"
         given = self.object_text(raw["arguments"], (*path, "arguments")) if "arguments" in raw else None
         if given == ("{}", None) and kind == "function":
@@ -488,7 +470,7 @@ class InteractionsDecoder(GrowingDecoder):
         self.begin_call(
             step,
             raw.get("id"),
-            name_of(raw),
+            facts.name_of(raw),
             kind=kind,
             given=given,
             state=self.state_of_call(step),
@@ -556,7 +538,7 @@ class InteractionsDecoder(GrowingDecoder):
         self.close_places(whole=False)
         if self._token is not None:
             self.out.append(ProviderItem("continuation_token", {"continuation_token": self._token}))
-        finish = FINISHES.get(self._finish_raw, "other") if self._finish_raw is not None else None
+        finish = facts.FINISHES.get(self._finish_raw, "other") if self._finish_raw is not None else None
         return self.normalized(finish, self._has_calls), self._stopped
 
 
@@ -574,7 +556,7 @@ _DELTAS: dict[str, Callable[[InteractionsDecoder, GrowingStep, dict[str, Any]], 
     "text_annotation_delta": lambda self, step, delta: self._annotations(step, delta.get("annotations")),
     "thought_summary": InteractionsDecoder._contents,
     "thought_signature": InteractionsDecoder._signature,
-    **dict.fromkeys(MEDIA, InteractionsDecoder._contents),
+    **dict.fromkeys(facts.MEDIA, InteractionsDecoder._contents),
 }
 
 

@@ -14,18 +14,7 @@ from typing import Any
 from ...content import Media, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..openai_chat.history import (
-    calls_of,
-    image_part,
-    media_of,
-    native_content,
-    read_call,
-    read_prompt,
-    result_blocks,
-    returned,
-    set_fields,
-    split_text,
-)
+from ..openai_chat import history as chat
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -50,23 +39,23 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
     flaws = Flaws(RULES)
-    blocks = result_blocks(message, f"messages[{index}]", flaws)
+    blocks = chat.result_blocks(message, f"messages[{index}]", flaws)
     rich = not all(isinstance(block, Text) for block in blocks)
-    return returned(message, index, blocks, flaws, rich=rich, name=message.get("name"))
+    return chat.returned(message, index, blocks, flaws, rich=rich, name=message.get("name"))
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
     answer, path, content = AnswerBuilder(names, RULES), f"messages[{index}]", message.get("content")
     if isinstance(content, str):
-        split_text(content, answer)
+        chat.split_text(content, answer)
     for chunk, where in numbered(content, f"{path}.content"):
         _chunk(chunk, where, answer)
     says_something = not answer.is_empty
-    for raw, where in calls_of(message, path, answer.flaws):
-        read_call(raw, where, answer)
+    for raw, where in chat.calls_of(message, path, answer.flaws):
+        chat.read_call(raw, where, answer)
     if not (says_something or answer.says_more):
         answer.flaws.add("empty_message", path, "the message has neither content nor calls")
-    elif kept := set_fields(message, "content", "role", "tool_calls"):
+    elif kept := chat.set_fields(message, "content", "role", "tool_calls"):
         answer.provider({"fields": kept})
     return answer.reply((index, index + 1))
 
@@ -89,8 +78,8 @@ def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
-    "user": partial(read_prompt, rules=RULES),
-    "system": partial(read_prompt, rules=RULES),
+    "user": partial(chat.read_prompt, rules=RULES),
+    "system": partial(chat.read_prompt, rules=RULES),
     "assistant": _assistant,
     "tool": _result,
 }
@@ -106,7 +95,7 @@ def _document(media: Media) -> dict[str, Any] | None:
 
 
 _CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
-    "image": image_part,
+    "image": chat.image_part,
     "audio": lambda media: {"type": "input_audio", "input_audio": media.data} if media.data is not None else None,
     "file": _document,
 }
@@ -130,14 +119,14 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         if part.kind == "provider":
             message |= answer.state_of(part).get("fields", {})
     messages = [message, *(_render_result(result, answer) for result in answer.results)]
-    for behind in media_of(answer.results, answer, _CHUNKS):
+    for behind in chat.media_of(answer.results, answer, _CHUNKS):
         messages += [{"role": "assistant", "content": "."}, behind]
     return messages
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     """Renders the message of a prompt; none if it says nothing."""
-    content = native_content(prompt.blocks, _CHUNKS)
+    content = chat.native_content(prompt.blocks, _CHUNKS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
 

@@ -15,26 +15,7 @@ from ...text import well_formed
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
 from ..reading import ERROR, Path, malformed, provider_error, read_text
-from .facts import (
-    BAD_NEWS,
-    CALL,
-    ENVELOPE,
-    ERROR_CHUNK,
-    FINISHES,
-    KNOWN,
-    KNOWN_OF_CHOICE,
-    KNOWN_OF_GROQ,
-    LEGACY_CALL,
-    NATIVE_CUT,
-    NOISE,
-    PING,
-    REASONING_FIELDS,
-    REPEATED,
-    TEXT_BLOCK,
-    THOUGHT_BLOCK,
-    UNDERSTOOD,
-    Repeats,
-)
+from . import facts
 from .reasoning import LeadingThink, ReasoningDetails, texts_of
 
 
@@ -45,19 +26,23 @@ class OpenAIChatDecoder(WireDecoder):
         PlainDelta(
             ("choices", 0, "delta", *path),
             {
-                (): NOISE.keys() | REPEATED.keys(),
-                ("choices", 0): {"index"} | REPEATED.keys(),
+                (): facts.NOISE.keys() | facts.REPEATED.keys(),
+                ("choices", 0): {"index"} | facts.REPEATED.keys(),
                 ("choices", 0, "delta"): frozenset({"role"}),
                 ("choices", 0, "delta", "tool_calls", 0): frozenset({"id", "index", "type"}),
             },
-            varies=frozenset((name,) for name in NOISE),
+            varies=frozenset((name,) for name in facts.NOISE),
         )
-        for path in (("content",), *((name,) for name in REASONING_FIELDS), ("tool_calls", 0, "function", "arguments"))
+        for path in (
+            ("content",),
+            *((name,) for name in facts.REASONING_FIELDS),
+            ("tool_calls", 0, "function", "arguments"),
+        )
     )
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._repeats = Repeats()
+        self._repeats = facts.Repeats()
         self._call_names: list[list[str | None]] = []  # the fields of the last pieces of calls without unknown ones
         self._choice: object = None  # index of the choice that is followed
         self._last_choice: object = None
@@ -79,7 +64,7 @@ class OpenAIChatDecoder(WireDecoder):
         out = self.out = []
         if "error" in payload and (error := provider_error(payload)):
             self._read_usages(payload)
-            self.fail_by(payload, error, ERROR_CHUNK)
+            self.fail_by(payload, error, facts.ERROR_CHUNK)
             return out
         choices = payload.get("choices")
         if not self._started and (choices or payload.get("id") or payload.get("model")):
@@ -91,14 +76,14 @@ class OpenAIChatDecoder(WireDecoder):
                 self._fail_inside(groq, error, "x_groq")  # "why a stream was stopped early" (the type of Groq's SDK)
                 return out
             if isinstance(groq, dict):
-                self.emit_beside(groq, KNOWN_OF_GROQ, "x_groq")
+                self.emit_beside(groq, facts.KNOWN_OF_GROQ, "x_groq")
         if not choices:
             if choices is None and (error := provider_error(payload)):
-                self.fail_by(payload, error, ERROR_CHUNK)
-            elif not ENVELOPE.isdisjoint(payload):
-                self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
+                self.fail_by(payload, error, facts.ERROR_CHUNK)
+            elif not facts.ENVELOPE.isdisjoint(payload):
+                self.emit_beside(payload, self._repeats.known(payload, facts.KNOWN, ""), "")
             elif payload.get("type") == "ping":
-                self.emit_unread(payload, PING)
+                self.emit_unread(payload, facts.PING)
             else:
                 self.warn("unknown_event")
                 self.emit_unknown(payload)
@@ -124,13 +109,13 @@ class OpenAIChatDecoder(WireDecoder):
                 return out
             if finish := choice.get("finish_reason"):
                 self._finished(finish, choice.get("native_finish_reason"))
-            if not KNOWN_OF_CHOICE.issuperset(choice):
+            if not facts.KNOWN_OF_CHOICE.issuperset(choice):
                 place = f"choices[{position}]"
-                self.emit_beside(choice, self._repeats.known(choice, KNOWN_OF_CHOICE, place), place)
+                self.emit_beside(choice, self._repeats.known(choice, facts.KNOWN_OF_CHOICE, place), place)
             if "message" in choice and type(delta) is dict and isinstance(message := choice["message"], dict):
-                self.emit_beside(message, UNDERSTOOD, f"choices[{position}].message")
-        if not KNOWN.issuperset(payload):
-            self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
+                self.emit_beside(message, facts.UNDERSTOOD, f"choices[{position}].message")
+        if not facts.KNOWN.issuperset(payload):
+            self.emit_beside(payload, self._repeats.known(payload, facts.KNOWN, ""), "")
         return out
 
     def _fail_inside(self, found: Mapping[str, Any], error: ProviderError, *path: str | int) -> None:
@@ -168,7 +153,7 @@ class OpenAIChatDecoder(WireDecoder):
         if len(delta) == 1 and (calls := delta.get("tool_calls")):  # what a call's arguments come in, mostly
             self._calls(calls, position)
             return
-        for name in REASONING_FIELDS:
+        for name in facts.REASONING_FIELDS:
             value = delta.get(name)
             if isinstance(value, str) and value:
                 self._reasoning_field = name
@@ -195,11 +180,11 @@ class OpenAIChatDecoder(WireDecoder):
             self._calls(calls, position)
         elif isinstance(legacy := delta.get("function_call"), dict):
             at = ("choices", position, "delta", "function_call")
-            self.emit_unread(legacy, LEGACY_CALL, *at)
-            function = {key: legacy.get(key) for key in LEGACY_CALL.known}
+            self.emit_unread(legacy, facts.LEGACY_CALL, *at)
+            function = {key: legacy.get(key) for key in facts.LEGACY_CALL.known}
             self._call({"index": "function_call", "function": function}, (*at, "arguments"))
-        if not UNDERSTOOD.issuperset(delta):
-            self.emit_beside(delta, UNDERSTOOD, f"choices[{position}].delta")
+        if not facts.UNDERSTOOD.issuperset(delta):
+            self.emit_beside(delta, facts.UNDERSTOOD, f"choices[{position}].delta")
 
     def _content(self, content: object, path: Path) -> None:
         if isinstance(content, str):
@@ -217,13 +202,13 @@ class OpenAIChatDecoder(WireDecoder):
         elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
             if text:
                 self._content(text, path)
-            self.emit_unread(block, TEXT_BLOCK, *path)
+            self.emit_unread(block, facts.TEXT_BLOCK, *path)
         elif isinstance(block, dict) and kind in ("thinking", "reasoning"):
             inner = block.get("thinking") or block.get("summary") or block.get("reasoning")
             for text in texts_of(inner):
                 self._reasoning_field = "content"
                 self.emit_reasoning(text)
-            self.emit_unread(block, THOUGHT_BLOCK, *path)
+            self.emit_unread(block, facts.THOUGHT_BLOCK, *path)
         else:
             self.emit_unknown(block)
 
@@ -296,7 +281,7 @@ class OpenAIChatDecoder(WireDecoder):
         if index is None:
             self.warn("missing_index")
         names = [*call, None, *(function if isinstance(function, dict) else ())]
-        if names not in self._call_names and not self.emit_unread(call, CALL, *path[:-2]):
+        if names not in self._call_names and not self.emit_unread(call, facts.CALL, *path[:-2]):
             self._call_names = [*self._call_names[-1:], names]  # a call begins with other fields than it goes on with
         self._has_calls = True
         self._is_late = self._finish_raw is not None
@@ -332,9 +317,9 @@ class OpenAIChatDecoder(WireDecoder):
             self.warn("repeated_finish_reason")
         else:
             self.warn("conflicting_finish_reason")
-            if FINISHES.get(finish) in BAD_NEWS:
+            if facts.FINISHES.get(finish) in facts.BAD_NEWS:
                 self._finish_raw = finish
-        if isinstance(native, str) and native in NATIVE_CUT and FINISHES.get(finish) != "length":
+        if isinstance(native, str) and native in facts.NATIVE_CUT and facts.FINISHES.get(finish) != "length":
             self.warn("masked_truncation")
             self._finish_raw = native
 
@@ -350,7 +335,7 @@ class OpenAIChatDecoder(WireDecoder):
             return None, False
         if framed and not self._terminated and self.error is None:
             self.warn("missing_done")
-        finish = FINISHES.get(raw, "length" if raw in NATIVE_CUT else "other")
+        finish = facts.FINISHES.get(raw, "length" if raw in facts.NATIVE_CUT else "other")
         if finish == "tool_calls" and not self._has_calls:
             self.warn("finish_without_calls")
         return self.normalized(finish, self._has_calls), self._terminated or not self._is_late

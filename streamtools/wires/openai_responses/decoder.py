@@ -19,26 +19,7 @@ from ...text import well_formed
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
 from ..reading import KnownFields, malformed, named_error, place_of, provider_error, read_text, unread
-from .facts import (
-    ARGUMENTS,
-    ENVELOPE,
-    ERROR_EVENT,
-    ERRORS,
-    EVENT_FIELDS,
-    FINISHES,
-    GROWING,
-    HEAD,
-    LATER,
-    NOTICES,
-    QUIET,
-    RUNNING,
-    STATUSES,
-    TERMINALS,
-    TEXT_DELTAS,
-    TEXT_DONES,
-    TEXTS,
-    TOLD_LATER,
-)
+from . import facts
 from .items import (
     OPAQUE,
     Item,
@@ -71,7 +52,7 @@ class ItemTexts(WireDecoder):
     plain = (
         PlainDelta(
             ("delta",),
-            {(): ENVELOPE},
+            {(): facts.ENVELOPE},
             varies=frozenset({("event_id",), ("obfuscation",), ("sequence_number",)}),
         ),
     )
@@ -130,13 +111,13 @@ class ItemTexts(WireDecoder):
         item.shown, item.paragraphs = {}, []
 
     def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
-        for channel in TEXTS[item.type]:
+        for channel in facts.TEXTS[item.type]:
             # Of reasoning, the summary or the content is told; both only if both streamed.
             if item.type == "message" or item.shown.get(channel) or not any(item.shown.values()):
                 self._compare(item, channel, texts_of(raw, channel))
         if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
             state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
-            self.emit_beside(raw, HEAD, "item")
+            self.emit_beside(raw, facts.HEAD, "item")
         elif "item" not in state and item.type == "message" and any(item.shown.values()):
             state["item"] = message_so_far(item, "completed")
         self._keep(item, state)
@@ -190,12 +171,12 @@ class ResponsesDecoder(ItemTexts):
 
     handlers: ClassVar[Mapping[str, Callable[[Any, dict[str, Any]], None]]]
     """The method that takes each type of event."""
-    event_fields: ClassVar[Mapping[str, KnownFields]] = EVENT_FIELDS
+    event_fields: ClassVar[Mapping[str, KnownFields]] = facts.EVENT_FIELDS
     """The fields of each type of event."""
-    later_fields: ClassVar[KnownFields] = LATER
+    later_fields: ClassVar[KnownFields] = facts.LATER
     """Those of events whose content comes again."""
-    text_deltas: ClassVar[Mapping[str, tuple[str, str, str]]] = TEXT_DELTAS
-    text_dones: ClassVar[Mapping[str, tuple[str, str, str]]] = TEXT_DONES
+    text_deltas: ClassVar[Mapping[str, tuple[str, str, str]]] = facts.TEXT_DELTAS
+    text_dones: ClassVar[Mapping[str, tuple[str, str, str]]] = facts.TEXT_DONES
     cursor = "sequence_number"
     cursor_place = ("type", "output_index", "item_id", "content_index", "summary_index")
     may_end_calls = True
@@ -230,7 +211,7 @@ class ResponsesDecoder(ItemTexts):
         elif isinstance(kind, str) and self._says_nothing_new(kind, payload):
             pass
         elif error := provider_error(payload):
-            self.fail_by(payload, error, ERROR_EVENT)
+            self.fail_by(payload, error, facts.ERROR_EVENT)
         else:
             self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
@@ -246,9 +227,9 @@ class ResponsesDecoder(ItemTexts):
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
         out = self.out = []
         kind = payload.get("type")
-        if self._is_anothers(payload) or kind in QUIET:
+        if self._is_anothers(payload) or kind in facts.QUIET:
             return out
-        if kind not in NOTICES:
+        if kind not in facts.NOTICES:
             return None
         self._notice(payload)
         return out
@@ -264,10 +245,10 @@ class ResponsesDecoder(ItemTexts):
 
     def _says_nothing_new(self, kind: str, payload: dict[str, Any]) -> bool:
         topic = kind.removeprefix("response.").partition(".")[0]
-        later = topic in TOLD_LATER and self._register.knows(payload.get("output_index"), payload.get("item_id"))
-        if later or kind in QUIET:
+        later = topic in facts.TOLD_LATER and self._register.knows(payload.get("output_index"), payload.get("item_id"))
+        if later or kind in facts.QUIET:
             self.emit_unread(payload, self.later_fields if later else self.event_fields[kind])
-        return later or kind in QUIET
+        return later or kind in facts.QUIET
 
     def _pass_on_rest(self, kind: object, payload: dict[str, Any]) -> None:
         """Emits the fields that are not read; those of the response, which its events repeat, when they change."""
@@ -295,7 +276,7 @@ class ResponsesDecoder(ItemTexts):
         if not self._started:
             self.emit_start(response.get("model"), response.get("id"))
             self._response = {key: response[key] for key in ("id", "model", "store") if key in response}
-        if (status := read_text(response.get("status"))) in RUNNING:
+        if (status := read_text(response.get("status"))) in facts.RUNNING:
             self.pending_as = status
         if isinstance(stored := response.get("store"), bool):
             self._stored = stored
@@ -305,8 +286,8 @@ class ResponsesDecoder(ItemTexts):
         response = _object(payload.get("response"))
         self.read_usage(response.get("usage"))
         status = response.get("status")
-        if not isinstance(status, str) or status not in STATUSES or status == "completed":
-            status = TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
+        if not isinstance(status, str) or status not in facts.STATUSES or status == "completed":
+            status = facts.TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
         if status == "failed" or response.get("error"):  # whatever the event is called
             error = provider_error({"error": response.get("error")})
             self.fail(error or ProviderError("the provider failed the response without saying why"))
@@ -332,15 +313,15 @@ class ResponsesDecoder(ItemTexts):
             if not item.done or (item.kind is not None and not item.ended):
                 self._complete(item, raw, path)
             else:
-                known = {key for key, value in item.head.items() if key in HEAD or raw.get(key) == value}
+                known = {key for key, value in item.head.items() if key in facts.HEAD or raw.get(key) == value}
                 self.emit_beside(raw, known, place_of(path))
 
     def _error(self, payload: dict[str, Any]) -> None:
-        self.fail_by(payload, named_error(payload), ERROR_EVENT)
+        self.fail_by(payload, named_error(payload), facts.ERROR_EVENT)
 
     def _notice(self, payload: dict[str, Any]) -> None:
         """Passes on an answer to what the client sent, which says nothing about the response."""
-        if (code := NOTICES[payload["type"]]) is not None:
+        if (code := facts.NOTICES[payload["type"]]) is not None:
             self.warn(code, str(_object(payload.get("error")).get("code"))[: self.limits.max_name_bytes])
         self.emit_unknown(payload)
 
@@ -359,8 +340,8 @@ class ResponsesDecoder(ItemTexts):
             item = self._new_item(type_of(raw), payload.get("output_index"), raw.get("id"))
         if item is not None:
             self._announce(item, raw)
-            if item.type in TEXTS and self._telling is None:
-                self._show(item, TEXTS[item.type][0], "", None)
+            if item.type in facts.TEXTS and self._telling is None:
+                self._show(item, facts.TEXTS[item.type][0], "", None)
 
     def _done(self, payload: dict[str, Any]) -> None:
         if (raw := self._raw_item(payload)) is None:
@@ -420,12 +401,12 @@ class ResponsesDecoder(ItemTexts):
         if item.kind is not None:
             self._count_call(item, start=start)
             self.out.append(announced(item, raw, self.to_keep(raw) or {}, start=start))
-        elif item.type not in TEXTS and item.type not in OPAQUE:
+        elif item.type not in facts.TEXTS and item.type not in OPAQUE:
             self.warn("unknown_block_type", item.type[: self.limits.max_name_bytes])
 
     def _complete(self, item: Item, raw: dict[str, Any], path: Path) -> None:
         """Ends the item; `raw`, which stands at `path` in the payload, is all of it."""
-        repeated = {key for key, value in raw.items() if key in GROWING or item.head.get(key) == value}
+        repeated = {key for key, value in raw.items() if key in facts.GROWING or item.head.get(key) == value}
         self.emit_beside(item.head, repeated, "item")  # which the end leaves out or replaces
         self._announce(item, raw)
         item.done = True
@@ -434,12 +415,12 @@ class ResponsesDecoder(ItemTexts):
             if item.type == "message" and not kept.get("content") and any(item.shown.values()):
                 kept = {**kept, "content": message_so_far(item, "completed")["content"]}  # what streamed is all of it
             # An id that is in the input twice is refused: "Duplicate item found with id rs_1" (vercel/ai#7883).
-            twin = item.is_twin and item.type in TEXTS
+            twin = item.is_twin and item.type in facts.TEXTS
             state["item"] = {key: value for key, value in kept.items() if key != "id"} if twin else kept
         if item.kind is not None:
             text, problem = arguments_of(item.type, raw, path, self.object_text)
             self.out.append(completed(item, raw, text, problem, state, may_end=self.may_end_calls))
-        elif item.type in TEXTS:
+        elif item.type in facts.TEXTS:
             self._complete_text(item, raw, state)
         elif kept is None or not item.type:
             self.emit_unknown(raw)
@@ -485,7 +466,7 @@ class ResponsesDecoder(ItemTexts):
 
     def _ended_call(self, payload: dict[str, Any], prefix: str) -> Item | None:
         """Returns the call that has ended which a delta belongs to."""
-        type_, _ = ARGUMENTS[prefix]
+        type_, _ = facts.ARGUMENTS[prefix]
         index, id_ = payload.get("output_index"), payload.get("item_id")
         return self._register.find(type_, index, id_, payload.get("call_id"))
 
@@ -496,7 +477,7 @@ class ResponsesDecoder(ItemTexts):
             self.out.append(repeated(item, payload, text, problem))
 
     def _call_of(self, payload: dict[str, Any], prefix: str) -> Item | None:
-        type_, kind = ARGUMENTS[prefix]
+        type_, kind = facts.ARGUMENTS[prefix]
         item = self._item_of(payload, type_)
         if item is not None and item.kind is None:
             item.kind = kind
@@ -538,7 +519,7 @@ class ResponsesDecoder(ItemTexts):
             elif not item.done:
                 self._abandon(item)
         self._end_shown()
-        finish = FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
+        finish = facts.FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
         if finish == "stop" and self._has_calls:
             finish = "tool_calls"
         return finish, self._ended
@@ -547,10 +528,10 @@ class ResponsesDecoder(ItemTexts):
         """Ends an item that is not over when the response is."""
         if self._ended:
             self.warn("missing_block_stop", item.type[: self.limits.max_name_bytes])
-        if item.type not in TEXTS:
+        if item.type not in facts.TEXTS:
             self.emit_unknown(item.head)
             return
-        self.emit_beside(item.head, HEAD, "item")
+        self.emit_beside(item.head, facts.HEAD, "item")
         if item.type == "message" and any(item.shown.values()):
             whole = self._finish_raw == "completed"
             state = {"output_index": item.place, "item": message_so_far(item, "completed" if whole else "incomplete")}
@@ -563,13 +544,13 @@ ResponsesDecoder.handlers = {
     "response.in_progress": ResponsesDecoder._progress,
     "response.output_item.added": ResponsesDecoder._added,
     "response.output_item.done": ResponsesDecoder._done,
-    **dict.fromkeys(TERMINALS, ResponsesDecoder._terminal),
-    **dict.fromkeys(TEXT_DELTAS, ResponsesDecoder._text_delta),
-    **dict.fromkeys(TEXT_DONES, ResponsesDecoder._text_done),
-    **{f"{prefix}.delta": ResponsesDecoder._arguments_delta for prefix in ARGUMENTS},
-    **{f"{prefix}.done": ResponsesDecoder._arguments_done for prefix in ARGUMENTS},
-    **dict.fromkeys(ERRORS, ResponsesDecoder._error),
-    **dict.fromkeys(NOTICES, ResponsesDecoder._notice),
+    **dict.fromkeys(facts.TERMINALS, ResponsesDecoder._terminal),
+    **dict.fromkeys(facts.TEXT_DELTAS, ResponsesDecoder._text_delta),
+    **dict.fromkeys(facts.TEXT_DONES, ResponsesDecoder._text_done),
+    **{f"{prefix}.delta": ResponsesDecoder._arguments_delta for prefix in facts.ARGUMENTS},
+    **{f"{prefix}.done": ResponsesDecoder._arguments_done for prefix in facts.ARGUMENTS},
+    **dict.fromkeys(facts.ERRORS, ResponsesDecoder._error),
+    **dict.fromkeys(facts.NOTICES, ResponsesDecoder._notice),
 }
 
 
