@@ -225,7 +225,6 @@ def read_value(written: Any) -> Any:
 
 
 def _read_fields(kind: type, written: Mapping[str, Any], depth: int) -> Any:
-    """Returns an object of these fields, made without calling its class."""
     return read_object(kind, written, read=lambda value: _read(value, depth + 1), unwritten=_UNWRITTEN)
 
 

@@ -402,7 +402,6 @@ def _message_at(outcomes: tuple[SettledResult, ...], at: int) -> tuple[SettledRe
 
 
 def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:
-    """Returns the messages of these results alone, without the answer."""
     alone = wire.render(step.answer)
     results = tuple(outcome.result for outcome in outcomes)
     return wire.render(replace(step.answer, results=results))[len(alone) :]

@@ -125,7 +125,6 @@ class _Answered:
         self._put_media(has_inserted=bool(missing))
 
     def _native(self, call_id: str) -> Any:
-        """Returns a result in the shape for its slot: a message, or a block of one."""
         message, list_field = self._written[call_id].message, self._writer.list_field
         return message if list_field is None else message[list_field][0]
 
@@ -183,7 +182,6 @@ class _Answered:
 
 
 def _as_one(messages: Sequence[Message], list_field: str) -> Message:
-    """Joins messages of one result each into one of all results."""
     return {**messages[0], list_field: [block for message in messages for block in message[list_field]]}
 
 
@@ -300,7 +298,6 @@ def _seen(call: ToolCall, *blocks: Media) -> CallResult:
 
 
 def _list_field(message: Message) -> str:
-    """Returns the name of the field that is a message's list of blocks."""
     return next(name for name, value in message.items() if isinstance(value, list))
 
 
@@ -317,7 +314,6 @@ def _line(part: Any) -> _Line | None:
 
 
 def _kind(part: Any) -> object:
-    """Returns the type of a part, or the name of its first field where parts have no type."""
     return part.get("type") or next(iter(part), None) if isinstance(part, dict) else None
 
 

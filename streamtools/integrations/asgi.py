@@ -444,7 +444,6 @@ class _NotSentError(Exception):
 
 
 def _error_of(events: Run) -> Exception | None:
-    """Returns the error of a run's last turn; None if it has no error, or the run no turn."""
     try:
         return events.turn.error
     except LocalProtocolError:

@@ -357,7 +357,6 @@ class EarlyRuns:
             self.forget(run)
 
     def _aged(self) -> list[EarlyRun]:
-        """Returns the runs that are too old; they were kept in the order of their begin."""
         now = self.clock()
         return list(itertools.takewhile(lambda run: now - run.added_at >= _KEPT_S, list(self._in_order)))
 

@@ -383,7 +383,6 @@ def _ended(task: Any) -> None:
 
 @atexit.register
 def _settle() -> None:
-    """Waits for a moment until what runs is done."""
     wait(list(_tasks.values()), _AT_EXIT_S)
 
 

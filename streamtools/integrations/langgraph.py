@@ -289,7 +289,6 @@ def _message_of(request: Any) -> tuple[AIMessage | None, int | None]:
 
 
 def _number_of(request: Any, message: AIMessage | None) -> int | None:
-    """Returns the number of a call in its message; None if that is not known."""
     calls = [] if message is None else message.tool_calls
     return next((number for number, one in enumerate(calls) if _is_same(request.tool_call, one)), None)
 

@@ -165,7 +165,6 @@ class _Place(NamedTuple):
 
 
 def _part_of(ctx: Any) -> ToolCallPart | None:
-    """Returns a call as the history has it; None if it is not there."""
     response, _ = _response_of(ctx)
     parts = () if response is None else response.parts
     return next((one for one in parts if isinstance(one, ToolCallPart) and one.tool_call_id == ctx.tool_call_id), None)

@@ -616,7 +616,6 @@ class Redecoding:
             self.differences.append(Difference(self._seq, text))
 
     def _give_up(self) -> None:
-        """Stops decoding this response: all that follows would be a difference."""
         self._decoder = None
         self._made.clear()
 

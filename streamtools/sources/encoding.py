@@ -264,7 +264,6 @@ def _zstd(window_bits: int) -> Coding:
 
 
 def _decompressed(frame: Any, data: bytes) -> Iterator[bytes]:
-    """Yields what Python's own decoder makes of `data`, which bounds its output."""
     yield frame.decompress(data, SLICE_BYTES)
     while not frame.needs_input and not frame.eof:
         yield frame.decompress(b"", SLICE_BYTES)

@@ -140,7 +140,6 @@ def _raise(kind: str) -> None:
 
 
 def _mark(path: str) -> None:
-    """Adds a line, by which effects are counted."""
     with Path(path).open("a") as file:
         file.write(f"{os.getpid()}\n")
 

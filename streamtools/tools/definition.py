@@ -555,7 +555,6 @@ def of_framework(theirs: FrameworkTool, options: ToolOptions) -> dict[str, Any]:
 
 
 def _checked(binder: Binder, name: str, options: ToolOptions) -> Binder:
-    """Returns the binder, with the user's validator and check behind it if there are any."""
     if options.validator is None and options.check is None:
         return binder
     return Checked(binder, Checks(tool=name, validator=options.validator, check=options.check))
@@ -634,7 +633,6 @@ def _required(description: str, name: str) -> str:
 
 
 def _check_placement(placement: Placement, pass_as: PassAs, name: str) -> None:
-    """Refuses a function that cannot be called in the wanted way."""
     if pass_as == "mapping":
         placement.only(name, "pass_as='mapping' calls the function with one dict, in its one parameter")
     if pass_as == "keywords" and placement.var_positional is not None:
@@ -642,7 +640,6 @@ def _check_placement(placement: Placement, pass_as: PassAs, name: str) -> None:
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema; refuses one that no arguments can fit."""
     kind = schema.get("type", "object")
     if isinstance(kind, (str, list)) and "object" not in ([kind] if isinstance(kind, str) else kind):
         raise SchemaError("expected the type 'object', which arguments are, got another", path="#/type")

@@ -242,7 +242,6 @@ def _output(
 
 
 def _unwrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the schema of the wrapped result, with the definitions for its references."""
     return {**schema["properties"][RESULT], **{key: schema[key] for key in DEFINITIONS if key in schema}}
 
 

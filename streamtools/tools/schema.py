@@ -185,13 +185,11 @@ def _by_keyword(parameter: Parameter) -> Parameter:
 
 
 def _unpacked(parameter: Parameter) -> bool:
-    """Returns whether a parameter is ``**kwargs: Unpack[SomeTypedDict]``."""
     unpack = (Unpack, typing_extensions.Unpack)  # two objects before Python 3.12
     return parameter.kind is Parameter.VAR_KEYWORD and get_origin(parameter.annotation) in unpack
 
 
 def _has_required(schema: Mapping[str, Any], name: str) -> bool:
-    """Returns whether a property's own schema, or the definition that it refers to, requires a key."""
     inner = schema["properties"][name]
     definition = str(inner.get("$ref", "")).removeprefix("#/$defs/")
     return "required" in schema.get("$defs", {}).get(definition, inner)
@@ -211,7 +209,6 @@ def _wire_names(core: CoreSchema, tool: str) -> dict[str, str]:
 
 
 def _note(annotation: Any) -> str | None:
-    """Returns the text of ``Annotated[str, "text"]``."""
     if get_origin(annotation) is not Annotated:
         return None
     return next((note for note in annotation.__metadata__ if isinstance(note, str)), None)

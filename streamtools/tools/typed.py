@@ -339,7 +339,6 @@ class TypedArguments:
             raise self._crashed(error) from error
 
     def _crashed(self, error: Exception) -> InvalidArguments:
-        """Returns the error for a validator of the user's that raised anything but a refusal."""
         return checks.refusal(self.tool, [f"the arguments: the tool's own check raised {type_name(error)}"])
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:

@@ -164,7 +164,6 @@ class Drawing:
             self._place_late(self._now, before)
 
     def _place_late(self, until: float, since: float | None = None) -> None:
-        """Places the deltas between two events, at even distances."""
         since = self._now if since is None else since
         late, self._late = self._late, []
         for number, (piece, event, text) in enumerate(late, 1):
@@ -433,7 +432,6 @@ class Drawing:
         return self.picture.kept(cut(text, MOST_CHARS)) if self.content else ""
 
     def _error_words(self, error: BaseException) -> str:
-        """Returns an error's type, and its text where content is shown."""
         return self.picture.kept(cut(words_of(error, text=self.content), MOST_CHARS))
 
 

@@ -101,7 +101,6 @@ def _words() -> dict[str, Any]:
 
 
 def _in_order(whole: str | None) -> Iterator[tuple[str, CountFacts]]:
-    """Yields counts, each before its parts."""
     for count, facts in COUNTS.items():
         if facts.part_of == whole:
             yield count, facts
@@ -287,7 +286,6 @@ class LiveView:
 
 
 async def _until_gone(receive: Callable[[], Awaitable[_Message]], scope: anyio.CancelScope) -> None:
-    """Ends the response when the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()

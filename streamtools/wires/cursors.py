@@ -81,7 +81,6 @@ class EventCursors:
             self._runs.discard(oldest)
 
     def _is_in_run(self, cursor: int | bytes, place: _Place) -> bool:
-        """Returns whether a number lies in a run of such events."""
         if not isinstance(cursor, int) or not isinstance(self._last, int):
             return False
         above = min((number for number in self._fed if isinstance(number, int) and number > cursor), default=cursor)

@@ -300,7 +300,6 @@ class EntryFormat:
         return {"format": {"type": "grammar", **(grammar if self.grammar_at is None else {self.grammar_at: grammar})}}
 
     def _fields(self) -> frozenset[str | None]:
-        """Returns the names of the fields that mean something here."""
         strict = None if self.strict == "never" else "strict"
         titled = ("title", "annotations") if self.titled else ()
         own = ("format",) if self.freeform else (self.schema_at[0], self.output_at, strict, *titled)

@@ -83,7 +83,6 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _paths_of(counts: Mapping[str, Count]) -> dict[str, None]:
-    """Returns every path of a map, once."""
     found = (where.paths if isinstance(where, Derived) else where for where in counts.values())
     return dict.fromkeys(path for paths in found for path in paths)
 

@@ -348,7 +348,6 @@ def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, 
 
 
 def _merged(document: SchemaDocument, root: Mapping[str, Any], lose: Lose) -> dict[str, Any]:
-    """Returns a schema without reference and ``allOf``, definitions kept."""
     return {**merge(document, [("#", root)], lose), **{key: root[key] for key in DEFINITIONS if key in root}}
 
 

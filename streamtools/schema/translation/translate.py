@@ -435,7 +435,6 @@ def translate_array(build: Build, node: Mapping[str, Any], place: str) -> Transl
 
 
 def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """Returns the schemas of the first items, and that of the rest (None if there is none)."""
     items = node.get("items")
     if isinstance(items, list):  # draft-07; the same is `prefixItems` and `items` in 2020-12
         return items, node.get("additionalItems")
@@ -594,7 +593,6 @@ def _annotated(build: Build, node: Mapping[str, Any], translation: Translation, 
 
 
 def _parted(translation: Translation) -> tuple[dict[str, str], Translation]:
-    """Returns the description, and the rest."""
     schema = dict(translation.schema)
     text = schema.pop("description", None)
     return ({} if text is None else {"description": text}), Translation(schema, translation.plan)

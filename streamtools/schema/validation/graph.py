@@ -50,7 +50,6 @@ def outline(document: Document, limits: Limits) -> Outline:
 
 
 def _same_value(place: Place) -> Iterator[Place]:
-    """Yields the schemas that a schema applies to the same value."""
     yield from place.references.values() if place.dynamic_name is None else ()
     for _, applicator, places in place.applicators():
         if applicator.where == "same":
@@ -58,7 +57,6 @@ def _same_value(place: Place) -> Iterator[Place]:
 
 
 def _everywhere(place: Place) -> Iterator[Place]:
-    """Yields the schemas that a schema applies to any value."""
     yield from place.references.values()
     for _, applicator, places in place.applicators():
         if applicator.where != "nowhere":

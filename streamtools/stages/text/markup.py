@@ -377,7 +377,6 @@ class _Call:
         return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in told.items()) + "}"
 
     def _repeated(self, nodes: list[_Node], schema: Any) -> str:
-        """Returns the member of all tags of one name."""
         if len(nodes) == 1:
             return self._json(nodes[0], schema)
         items = resolved(schema, self._schema).get("items")
@@ -385,7 +384,6 @@ class _Call:
 
 
 def _member(schema: Any, root: Mapping[str, Any], name: str) -> Any:
-    """Returns the schema of an object's member; None if there is none."""
     properties = resolved(schema, root).get("properties")
     return properties.get(name) if isinstance(properties, Mapping) else None
 

@@ -94,7 +94,6 @@ class TextStage(ABC):
         self._out.append(TextDelta(text))
 
     def _tell_between(self, event: Event) -> None:
-        """Emits an event that stands between two parts of text."""
         self._start = None
         self._close_part()
         self._out.append(event)

@@ -345,7 +345,6 @@ def _document(media: Media) -> dict[str, Any] | None:
 
 
 def _elsewhere(media: Media) -> dict[str, Any] | None:
-    """Returns a source that is no bytes: an address, or an id that the API gave."""
     if media.url is not None:
         return {"type": "url", "url": media.url}
     return {"type": "file", "file_id": media.file_id} if media.file_id is not None else None

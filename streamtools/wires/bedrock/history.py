@@ -96,7 +96,6 @@ def _with_text(prompt: Prompt) -> Prompt:
 
 
 def _body(raw: object, kind: str) -> dict[str, Any] | None:
-    """Returns the object under a block's key; None if the block is of another kind."""
     body = raw.get(kind) if isinstance(raw, dict) else None
     return body if isinstance(body, dict) else None
 

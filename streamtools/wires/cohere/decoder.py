@@ -56,7 +56,6 @@ class _BothVersions(GrowingDecoder):
             self.out.append(ProviderItem("citation", {"citations": kept}))
 
     def _keeps_one_more(self, extra: object) -> bool:
-        """Returns whether one more item stays within the limits."""
         self._place_count += 1
         return self.holds(self._place_count, "the message") and self.charge(extra)
 
@@ -137,7 +136,6 @@ class _FirstVersion(_BothVersions):
             self._citation(citation)
 
     def _search(self, payload: dict[str, Any]) -> None:
-        """Keeps what the provider searched for and found."""
         self._begin_first()
         self._found |= payload.keys() & SEARCHED
         if self._keeps_one_more(payload) and (kept := self.to_keep(payload)) is not None:

@@ -82,12 +82,10 @@ USAGE = UsageMap({
 
 
 def _message(*known: str, **inside: KnownFields) -> KnownFields:
-    """Returns the fields of an event of v2 whose message knows these."""
     return KnownFields("id", "index", "type", delta=KnownFields(message=KnownFields(*known, **inside)))
 
 
 def _legacy(*known: str, **inside: KnownFields) -> KnownFields:
-    """Returns the fields of an event of v1 that knows these."""
     return KnownFields("event_type", "index", "is_finished", *known, **inside)
 
 

@@ -213,7 +213,6 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
 
 
 def _is_legacy(answer: Answer) -> bool:
-    """Returns whether the turn came over v1, which its texts and calls know."""
     pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
     return any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
 

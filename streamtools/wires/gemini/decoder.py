@@ -216,7 +216,6 @@ class GeminiDecoder(WireDecoder):
         )
 
     def _may_keep(self) -> bool:
-        """Counts a part that is kept whole; False if it is one too many."""
         self._part_count += 1
         return self.holds(self._part_count, "the response")
 

@@ -135,7 +135,6 @@ BLANK_PART = "required oneof field 'data' must have one initialized field"  # ro
 
 
 def _calls_after_model(contents: Sequence[Any]) -> Iterator[int]:
-    """Returns the places of model contents with a call that stand right behind another of the model's."""
     for place in range(1, len(contents)):
         if _role(contents[place]) == _role(contents[place - 1]) == "model" and _has_call(contents[place]):
             yield place

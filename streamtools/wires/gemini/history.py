@@ -115,7 +115,6 @@ def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
 
 
 def _output(response: object) -> tuple[str, bool]:
-    """Returns the text of a response, and whether it tells of an error."""
     body = response if isinstance(response, dict) else {}
     is_error = "error" in body and "output" not in body
     value = next(iter(body.values())) if body.keys() in ({"output"}, {"error"}) else response

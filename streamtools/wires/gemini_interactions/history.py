@@ -292,7 +292,6 @@ def _output(result: CallResult, *, own_wire: bool) -> Any:
 
 
 def _native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Renders blocks as contents; see `written`."""
     return written(blocks, own_wire=own_wire, text=lambda text: {"type": "text", "text": text}, media=_media)
 
 

@@ -167,7 +167,6 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
 
 
 def _sound_content(content: object, path: str, answer: AnswerBuilder) -> str | list[Any]:
-    """Returns the content without parts that the API would refuse."""
     if isinstance(content, str):
         return content
     return [raw for raw, _ in answer.flaws.sound(numbered(content, f"{path}.content"), _part_flaw)]
@@ -249,7 +248,6 @@ def _legacy_call(raw: Mapping[str, Any], path: str, answer: AnswerBuilder) -> No
 
 
 def _rendered(answer: AnswerBuilder) -> object:
-    """Returns the content that would be written for what was read so far."""
     made = render(answer.reply().answer)
     return made[0]["content"] if made else None
 

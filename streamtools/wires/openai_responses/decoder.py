@@ -465,7 +465,6 @@ class ResponsesDecoder(ItemTexts):
             self.out.append(grown(item, piece, problem))
 
     def _ended_call(self, payload: dict[str, Any], prefix: str) -> Item | None:
-        """Returns the call that has ended which a delta belongs to."""
         type_, _ = facts.ARGUMENTS[prefix]
         index, id_ = payload.get("output_index"), payload.get("item_id")
         return self._register.find(type_, index, id_, payload.get("call_id"))
@@ -555,7 +554,6 @@ ResponsesDecoder.handlers = {
 
 
 def _same(item: Item, raw: dict[str, Any]) -> bool:
-    """Returns whether `raw` tells of the item once more, and of no other."""
     return item.identity == identity(raw) and (item.identity is not None or item.head == raw)
 
 

@@ -120,7 +120,6 @@ class _Reader:
 
 
 def _is_served(item: object) -> bool:
-    """Returns whether this is a call that the provider runs itself."""
     return is_item(item) and call_kind(type_of(item), item) == "server"
 
 
@@ -520,7 +519,6 @@ def _text_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[s
 
 
 def _rich_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
-    """Returns a writer of text, or of what else a tool returned: images and files have a place in these outputs."""
     return lambda result, _: {"type": type_, "call_id": result.call_id, "output": _rich(result)}
 
 
@@ -550,7 +548,6 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _native_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Renders blocks as the API takes them; what it does not take is a placeholder, empty text is left out."""
     found = (_native(block) for block in blocks)
     return [block for block in found if block is not None]
 

@@ -83,7 +83,6 @@ class Followed:
         return id_ or ("" if known else lane or "without an id")
 
     def _is_another(self, id_: str | None) -> bool:
-        """Returns whether the response of a ``response.created`` is not this one."""
         return id_ != self._id and (self._id is not None or bool(self._register.items))
 
     def _is_same(self, id_: str, payload: Mapping[str, Any]) -> bool:
