@@ -312,14 +312,12 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def a_value_is_returned_unchanged(bench: Bench) -> None:
-    """Checks that JSON values come back unchanged."""
     value = {"text": "\u00e4\n\U0001f600", "list": [1, 2.5, None, True], "deep": {"er": {}}}
     seen = await bench.run(bench.call("echo", value=value))
     expect(seen["value"] == value, "the value should come back as it was", seen["value"])
 
 
 async def the_tool_has_its_key_and_attempt(bench: Bench) -> None:
-    """Checks that the tool knows its call's key and attempt, whatever the executor."""
     seen = await bench.run(replace(bench.call("echo", value=1, key="order:7"), attempt=3))
     expect((seen["key"], seen["attempt"]) == ("order:7", 3), "ctx should tell the call's key and attempt", seen)
 
@@ -337,7 +335,6 @@ async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
 
 
 async def an_exception_shows_its_type_alone(bench: Bench) -> None:
-    """Checks that only the type is named."""
     # The error's text goes to the model; messages and tracebacks contain hosts, paths, credentials.
     error = await bench.error_of(bench.call("fail", kind="ValueError"))
     expect(type(error) is ToolFailed, "an exception should become ToolFailed", type(error))
@@ -347,7 +344,6 @@ async def an_exception_shows_its_type_alone(bench: Bench) -> None:
 
 
 async def a_tool_error_keeps_its_words(bench: Bench) -> None:
-    """Checks that the text of a `ToolError` arrives, since it is for the model."""
     error = await bench.error_of(bench.call("fail", kind="ToolError"))
     expect(str(error) == SECRET, "a ToolError's text should arrive as it is", str(error))
 
@@ -361,13 +357,11 @@ async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
 
 
 async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
-    """Checks that a failing tool harms no other call."""
     await bench.error_of(bench.call("fail", kind="ValueError"))
     await a_value_is_returned_unchanged(bench)
 
 
 async def an_unknown_tool_is_not_started(bench: Bench) -> None:
-    """Checks that an unknown tool is reported as such, before the call has begun."""
     error = await bench.error_of(bench.call("no_such_tool"))
     expect(isinstance(error, ToolNotStarted), "an unknown tool should be ToolNotStarted", type(error))
     expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
@@ -382,8 +376,6 @@ async def arguments_that_do_not_fit_are_not_started(bench: Bench) -> None:
 
 
 async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
-    """Checks that `begin` is awaited once, before the tool, and that the tool runs once."""
-
     async def begin() -> float:
         bench.begun += 1
         await nothing_ran(bench.path)
@@ -395,7 +387,6 @@ async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
 
 
 async def a_refused_begin_runs_nothing_and_is_raised_unchanged(bench: Bench) -> None:
-    """Checks that the very object comes out, whatever its class; and that the next call runs."""
     for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
         found = await _refused(bench, refusal)
         expect(found is refusal, "what begin raises should come out as it is", found)
@@ -414,7 +405,6 @@ async def _refused(bench: Bench, refusal: Exception) -> object:
 
 
 async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> None:
-    """Checks that a call has not begun while `begin` waits; and that the next call runs."""
     begins, begin = _waiting()
     call = bench.call("mark", path=str(bench.path))
     async with background(functools.partial(bench.run, call, begin)) as scope:
@@ -457,7 +447,6 @@ async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
 
 
 async def a_deadline_ends_the_work(bench: Bench) -> None:
-    """Checks that a deadline is a `ToolTimeout`, and that the tool stops."""
     error = await bench.error_of(bench.call("work", path=str(bench.path)), seconds=1)
     expect(isinstance(error, ToolTimeout), "a deadline should be ToolTimeout", type(error))
     expect(bool(bench.progress), "the tool should have had its time", bench.progress)
@@ -465,7 +454,6 @@ async def a_deadline_ends_the_work(bench: Bench) -> None:
 
 
 async def cancellation_reaches_the_work(bench: Bench) -> None:
-    """Checks that the work stops when its caller stops waiting."""
     async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
         await bench.reported.wait()
         scope.cancel()
@@ -473,9 +461,6 @@ async def cancellation_reaches_the_work(bench: Bench) -> None:
 
 
 async def progress_is_reported_while_the_tool_runs(bench: Bench) -> None:
-    """Checks that progress does not wait for the result; this tool has none. Nothing is reported before the call has
-    begun, or after its end."""
-
     async def begin() -> float:
         await nothing_ran(bench.path)
         expect(bench.progress == [], "nothing should be reported before begin", bench.progress)
@@ -491,7 +476,6 @@ async def progress_is_reported_while_the_tool_runs(bench: Bench) -> None:
 
 
 async def calls_run_side_by_side(bench: Bench) -> None:
-    """Checks two calls that wait for each other."""
     call = bench.call("meet", path=str(bench.path))
     async with background(functools.partial(bench.run, call)):
         seen = await bench.run(call)
@@ -499,7 +483,6 @@ async def calls_run_side_by_side(bench: Bench) -> None:
 
 
 async def once_means_once(bench: Bench) -> None:
-    """Checks that the second call with a key gets the first one's result."""
     store, call = MemoryStore(), bench.call("mark", path=str(bench.path))
     answers = [await run_once(store, bench.executor, call) for _ in range(3)]
     expect([answer.value for answer in answers] == ["done"] * 3, "each should get the result", answers)
@@ -508,7 +491,6 @@ async def once_means_once(bench: Bench) -> None:
 
 
 async def closing_ends_what_runs(bench: Bench) -> None:
-    """Checks that a running call ends with an unknown outcome for its caller, and that nothing runs afterwards."""
     ended = await _closed(bench, bench.call("work", path=str(bench.path)), bench.begin_with(math.inf), bench.reported)
     expect(isinstance(ended, ToolOutcomeUnknown), "a call cut by closing should be unknown", type(ended))
     await stops(bench.path)
@@ -517,7 +499,6 @@ async def closing_ends_what_runs(bench: Bench) -> None:
 
 
 async def closing_starts_nothing_that_waits(bench: Bench) -> None:
-    """Checks that a call without a begin has not run, and is reported so."""
     begins, begin = _waiting()
     ended = await _closed(bench, bench.call("mark", path=str(bench.path)), begin, begins)
     expect(isinstance(ended, ToolNotStarted), "a call that waits at closing should be ToolNotStarted", type(ended))
