@@ -642,9 +642,6 @@ def _with_text(payload: Mapping[str, Any], path: Sequence[str], text: str) -> di
     return {**payload, first: _with_text(payload[first], rest, text) if rest else text}
 
 
-# -- a whole response ------------------------------------------------------------------------------------------------
-
-
 def parse(
     body: bytes | Mapping[str, Any] | Iterable[bytes | str | Mapping[str, Any]],
     *,

@@ -49,9 +49,6 @@ _FIXED_VALUES = {
 _TRUE, _FALSE, _BYTES, _STRING = 0, 1, 6, 7
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 class AWSEventStreamDecoder:
     """Decodes an AWS event stream fed in chunks of any size.
 

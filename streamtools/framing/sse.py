@@ -35,9 +35,6 @@ _SAMPLED_FROM = 1024  # bytes of a chunk: a smaller one is read faster than samp
 _SAMPLE_STEP = 61  # prime, so that no line length hides its ends
 
 
-# -- the decoder -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Frame:
     """One event of an event stream."""

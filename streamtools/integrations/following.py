@@ -191,9 +191,6 @@ class _Joined:
         await self._source.aclose()
 
 
-# -- the copy of a body ------------------------------------------------------------------------------------------------
-
-
 _CHUNK_BYTES = 64  # what a waiting chunk costs beside its bytes: its header, and its place in the queue
 
 

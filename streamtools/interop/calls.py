@@ -672,9 +672,6 @@ def attachment_of(block: Block) -> Mapping[str, Any] | None:
     return block.state if is_reference(block.state) else None
 
 
-# -- attachments through a wire's `render` and `read`, which know bytes only -------------------------------------------
-
-
 class StandIns:
     """Puts bytes in the place of attachments for one translation, and references back behind it."""
 

@@ -258,9 +258,6 @@ class _Recorded:
         raise StopAsyncIteration
 
 
-# -- the clock ---------------------------------------------------------------------------------------------------------
-
-
 LONGEST_PAUSE_S = 10.0
 """On the recording's clock."""
 

@@ -309,9 +309,6 @@ async def _in_memory(items: Iterable[Any]) -> AsyncGenerator[Any, None]:
         yield item
 
 
-# -- a connection that carries several responses ---------------------------------------------------------------------
-
-
 def responses(stream: Any, *, limits: Limits = Limits()) -> Responses:
     """Splits a connection of the Responses API, of Realtime or of Gemini's Live API into its responses: lanes,
     successors after steering, a gateway's rounds.

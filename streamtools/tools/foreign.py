@@ -196,9 +196,6 @@ def _spelled(names: set[str] | frozenset[str]) -> str:
     return " or ".join(sorted(names))
 
 
-# -- arguments for another function ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Rerouted:
     """Judges arguments as another binder does, and places them in one parameter of another function."""

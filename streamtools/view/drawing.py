@@ -472,9 +472,6 @@ def _words_of(event: ApprovalResolved) -> str:
     )
 
 
-# -- the observer ------------------------------------------------------------------------------------------------------
-
-
 class Watch:
     """An observer that draws a run. Give each run its own, through `agent_loop`, `Trajectory` or `pipeline`.
 

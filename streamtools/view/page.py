@@ -307,9 +307,6 @@ async def _answer(
     await send({"type": "http.response.body", "body": body})
 
 
-# -- pictures of recordings --------------------------------------------------------------------------------------------
-
-
 def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture:
     """Returns the picture of one run, or of several in one.
 

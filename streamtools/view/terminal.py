@@ -52,9 +52,6 @@ LEAST_BAR, MOST_BAR = 16, 80
 A_SECOND = 8  # pictures
 
 
-# -- the observer ------------------------------------------------------------------------------------------------------
-
-
 class TerminalView:
     """An observer that shows a run in the terminal. Use it as a context manager around the run.
 

@@ -338,9 +338,6 @@ DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for kn
 """Every dialect by its name."""
 
 
-# -- calls in the dialect of the stream's model ------------------------------------------------------------------------
-
-
 class AutoCalls:
     """Turns the calls in the text into `ToolCallFragment`s, as `TextCalls` does; all is text if the model is not known.
     `make` makes the stage of a dialect, by its name."""

@@ -225,9 +225,6 @@ def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
     return tag
 
 
-# -- the form of a dialect of calls ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDialect:
     """The way in which a family of models writes calls."""

@@ -103,9 +103,6 @@ RealtimeDecoder.handlers = {
 }
 
 
-# -- lanes ------------------------------------------------------------------------------------------------------------
-
-
 def realtime_lanes() -> ResponseLanes:
     """Returns the lanes of a session."""
     return ResponseLanes(_LANES)
