@@ -51,8 +51,7 @@ class Framing(Protocol):
 
 
 def choose(head: bytes, max_event_bytes: int) -> Framing | None:
-    """Returns the framing of a body that begins with `head`; None if these bytes do not show it yet. A body that begins
-    like no other framing is read as an event stream."""
+    """Returns the framing of a body that begins with `head`; None if these bytes do not show it yet."""
     # The bytes decide, not the content type, which gateways get wrong.
     #
     # A message of an AWS event stream begins with its length: four bytes, big-endian, below 16 MiB. So the first is 0.

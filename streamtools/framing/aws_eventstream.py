@@ -232,8 +232,7 @@ def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes
 
 
 def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
-    """Returns the headers of one message by name; raises a ValueError, which names the fault. Timestamps are
-    milliseconds since 1970, UUIDs their sixteen bytes."""
+    """Returns the headers of one message by name; raises a ValueError, which names the fault."""
     headers: dict[str, bool | int | bytes | str] = {}
     at = 0
     while at < len(data):

@@ -203,8 +203,7 @@ class SSEDecoder:
                 fold(self._line)
 
     def _take(self, lines: list[bytes], out: list[Any], *, named: bool, longest: int) -> None:
-        """Interprets whole lines, none longer than `longest`; appends frames to `out`, or, unless `named`, the mere
-        data of all but error events."""
+        """Interprets whole lines; appends frames to `out`, or, unless `named`, the data of all but error events."""
         # The branches stand in the order in which lines are frequent: data, the blank line behind it, the event's name.
         data, bare, limit = self._data, self._bare, self._max
         is_long = longest > limit

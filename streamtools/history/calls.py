@@ -25,8 +25,7 @@ _MAX_SHOWN = 80  # characters
 
 
 class Messages:
-    """Reads a list of native messages as entries, and keeps both. SDK objects are read by their ``model_dump``, and
-    stay what they are. Raises a TypeError for anything but a list."""
+    """Reads a list of native messages as entries, and keeps both; SDK objects are read by ``model_dump``."""
 
     def __init__(self, given: Sequence[Any], wire: Wire) -> None:
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
@@ -124,8 +123,7 @@ def role_of(message: Any, rules: HistoryRules) -> str | None:
 
 
 def plain_of(message: Any, rules: HistoryRules) -> Any:
-    """Returns a message as a dict of plain values, the same object if it is one already; a message that cannot become a
-    dict stays what it is, or becomes None."""
+    """Returns a message as a dict of plain values; one that cannot become a dict stays, or becomes None."""
     return _plain(message, 0, (rules.role_key, "type"))
 
 
@@ -173,8 +171,7 @@ _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
 def given(call_id: str, value: Any, tool_name: str = "") -> Observation:
-    """Returns the observation of a call that somebody else ran, made of its result: text, a `ToolResult`, or a value to
-    be written as JSON. An `Observation` is returned as it is."""
+    """Returns the observation of a call that somebody else ran, made of its result; an `Observation` as it is."""
     if isinstance(value, Observation):
         return value
     if isinstance(value, ToolResult):

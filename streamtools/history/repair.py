@@ -391,8 +391,7 @@ def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[Set
 
 
 def _message_at(outcomes: tuple[SettledResult, ...], at: int) -> tuple[SettledResult, ...]:
-    """Returns the outcomes from here on that are all results of one message, in its order, of which none has to be
-    written anew; no outcomes if there is no such message."""
+    """Returns the outcomes from here on that are exactly the results of one message as read; else none."""
     source = outcomes[at].source
     if source is None:
         return ()

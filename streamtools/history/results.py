@@ -340,8 +340,7 @@ class _Place(NamedTuple):
 
 
 def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wire) -> dict[Exchange, Observed]:
-    """Returns the observations by the answers and calls they belong to, in time linear in the history; raises a
-    ValueError if one's call is not there, or two are of one call."""
+    """Returns the observations by answers and calls, in linear time; raises a ValueError for one without a call."""
     calls = _Calls(paired, wire)
     found: dict[Exchange, dict[str, Observation]] = {}
     nameless: list[Observation] = []

@@ -134,8 +134,7 @@ def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
 
 
 def frame(pair: tuple[str, Any], *, id: int | None = None) -> bytes:
-    """Returns one server-sent event with a name and its data, as a pair has them. The name may have no line end, which
-    would begin another field."""
+    """Returns one server-sent event with a name, which may have no line end, and its data."""
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(f"encode: expected (name, data), or None to send nothing, got {type(pair).__name__}")
     name, data = pair
@@ -411,8 +410,7 @@ class EventStreamResponse(_Response):
         await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})
 
     async def _send(self, send: Send, message: Message) -> None:
-        """Sends a message, and waits until the client has made room; sends nothing to a client that has gone, or raises
-        a `_NotSentError` if the run is not to go on."""
+        """Sends a message when the client has room; if it has gone, sends nothing, or raises a `_NotSentError`."""
         if self._is_gone:
             return
         try:
@@ -424,8 +422,7 @@ class EventStreamResponse(_Response):
             self._is_gone = True
 
     async def _until_disconnect(self, receive: Receive, writing: CancelScope) -> None:
-        """Waits until the client has gone, then stops the writing, or only the sending. The rest of the client's
-        request is dropped."""
+        """Waits until the client has gone, then stops the writing, or only the sending."""
         while (await receive())["type"] != "http.disconnect":
             continue
         # A run that is to outlive its client is written on, to nobody: reading it is what keeps it going.

@@ -204,8 +204,7 @@ class EarlyRuns:
         self._won_s = 0.0
 
     def wrapped(self, tool: Tool[..., Any]) -> Callable[..., Any]:
-        """Registers a tool, which has to be one that may start before the framework asks for it; returns the function
-        to give to the framework in its place."""
+        """Registers a tool, one that may start early; returns the function to give to the framework instead."""
         _check(tool)
         if self._functions.get(tool.name) != tool.fn:
             self.tools = Toolset([*(known for known in self.tools.values() if known is not None), _recorded(tool)])
@@ -424,8 +423,7 @@ class ResponseRuns:
             return
 
     def settle(self) -> None:
-        """Ends the runs of calls that were never observed. Call it when the pipeline has ended, however it did: nobody
-        may wait for a run that is not there."""
+        """Ends the runs of calls that were never observed: call it when the pipeline has ended, however it did."""
         while self._runs:
             self._end(self._runs.popitem()[1])
         # Results may be kept for minutes, and are not to keep the pipeline.

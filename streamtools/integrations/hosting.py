@@ -155,8 +155,7 @@ class CallHost:
         place: CallPlace | None,
         approve: Approver | None = None,
     ) -> Observation:
-        """Runs one call in the event loop of this host, and waits for its Observation; see `run`. May be called in any
-        thread; calls of several threads run side by side."""
+        """Runs one call in the event loop of this host, and waits for it; see `run`. For any thread."""
         self._check_process()
         work: Callable[[], Coroutine[Any, Any, Observation]] = partial(
             self.run, call, tool, identity=identity, place=place, approve=approve

@@ -332,8 +332,7 @@ def _package(kind: type) -> str:
 
 
 def _check_fits(wanted: str, transport: Any, method: str) -> None:
-    """Refuses a transport of one library under a client of the other, which fails there without a word, and one
-    without the method for the client's requests."""
+    """Refuses a transport of another library than the client's, or without the method for its requests."""
     given = _package(type(transport))
     if not hasattr(transport, method):
         kinds = ("asynchronous", "AsyncHTTPTransport") if "async" in method else ("synchronous", "HTTPTransport")

@@ -44,8 +44,7 @@ _FIELDS = {"approved", "by", "reason", "fingerprint"}
 
 
 class InterruptApproval:
-    """Asks for the approval of one call in its graph, of the answer `name`. `approve` is asked first; None from it
-    leaves the decision to the graph."""
+    """Asks for the approval of one call in its graph, unless `approve`, which is asked first, has decided."""
 
     def __init__(
         self, config: dict[str, Any], arguments: dict[str, Any], name: AnswerName, approve: Approver | None
@@ -168,8 +167,7 @@ class Siblings:
 
 
 def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
-    """Returns the decision that an answer stands for; None if there is no answer, or one about other arguments. Raises
-    a TypeError for what is no answer, or has to say who has given it."""
+    """Returns an answer's decision; None without one about these arguments. Raises a TypeError for a bad one."""
     if answer is None:
         return None
     given = answer if isinstance(answer, dict) else {"approved": answer}

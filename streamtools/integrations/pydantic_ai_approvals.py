@@ -45,8 +45,7 @@ class _Shown:
 
 
 class DeferredApproval:
-    """Asks for the approval of one call by its agent, in the answer `name`. `approve` is asked first; None from it
-    leaves the decision to the agent's user."""
+    """Asks for the approval of one call by its agent, unless `approve`, which is asked first, has decided."""
 
     def __init__(self, store: DecidingStore, ctx: Any, part: Any, name: AnswerName, approve: Approver | None) -> None:
         self._store = store
@@ -122,8 +121,7 @@ async def settled(store: DecidingStore, name: AnswerName, part: Any, answer: Any
 def _decision_by(
     shown: ApprovalRequested | _Shown, verdict: bool, metadata: Any, reason: str | None = None
 ) -> Decision:
-    """Returns a decision, by the person that the metadata of an approval names; raises a TypeError if it names nobody
-    where several people have to, or its fields are no texts."""
+    """Returns a decision by the person whom the metadata names; raises a TypeError if it names nobody."""
     given = metadata if isinstance(metadata, dict) else {}
     by, reason = given.get("by"), given.get("reason", reason)
     if shown.requires > 1 and by is None:

@@ -143,8 +143,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
 
 
 class _Answer:
-    """The calls of one answer, in the order of the model; `name` is for a store. smolagents runs them by name and
-    arguments, in threads of its own."""
+    """The calls of one answer, in the model's order, of which smolagents tells name and arguments alone."""
 
     def __init__(self, calls: Any, name: AnswerName | None) -> None:
         self.name = name

@@ -132,8 +132,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         tool_results.extend(result for call_id in uses for result in results[call_id])
 
     def _answer(self, agent: Any, tool_uses: list[Any]) -> AnswerName | None:
-        """Returns a name for the model's answer that calls stand in; None if there is no store to know it by. Raises a
-        TypeError if the answer would have another name in another process."""
+        """Returns a name for the model's answer, if there is a store; raises a TypeError if it would not last."""
         if self._store is None or not tool_uses:
             return None
         self._retries.guard(agent)

@@ -621,8 +621,7 @@ _FIELDS = ("mime_type", "url", "file_id", "filename")
 
 
 def write_blocks(blocks: Iterable[Block], store: AttachmentStore | None) -> list[dict[str, Any]]:
-    """Returns blocks as JSON without any bytes, which `store` keeps; without one a text stands for them. A provider's
-    own blocks are left out: they belong to the native history."""
+    """Returns blocks as JSON without bytes, which `store` keeps, and without a provider's own blocks."""
     return [written for block in blocks if (written := _write(block, store)) is not None]
 
 

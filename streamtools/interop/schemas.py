@@ -125,8 +125,7 @@ class SchemaWriter:
     format: EntryFormat
 
     def __call__(self, schema: InspectedSchema) -> dict[str, Any]:
-        """Returns the schema in this format, which shares nothing with its source; raises an `ExportError` if the tool
-        takes an object, and the format is one of freeform tools."""
+        """Returns the schema in this format, sharing nothing; raises an `ExportError` for an object as raw text."""
         if self.format.freeform and schema.kind != "custom" and not _accepts_one_text(schema.parameters or {}):
             raise ExportError(
                 f"tool {schema.tool_name!r} takes an object, which a custom tool cannot; accept a format of functions "
@@ -346,8 +345,7 @@ class Memory:
             self._freeform.add(schema.tool_name)
 
     def note_fitted(self, fitted: Fitted, wire: str) -> None:
-        """Notes the way back of a function that was fitted to a wire; raises an `ExportError` if the arguments have to
-        be decoded, and this memory keeps nothing."""
+        """Notes the way back of a function that was fitted; raises an `ExportError` if it would be forgotten."""
         # A new name alone may pass (`dict` only copies): a call by it is unknown. Arguments that nothing decodes would
         # be wrong ones.
         if not self._keeps and fitted.decode is not dict:
@@ -378,8 +376,7 @@ class Memory:
         return self._names.get((wire, name), name)
 
     def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
-        """Returns a call of this wire, or of any that has calls of its format, as the tool's author meant it: its own
-        name and parameters, raw text where it takes that."""
+        """Returns a call as the tool's author meant it: its own name and parameters, raw text where it takes that."""
         fitted = self._fitted_for(call, wire) if self._fitted else None
         if fitted is not None:
             call = _decoded(call, fitted)

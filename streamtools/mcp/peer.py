@@ -74,8 +74,7 @@ class Peer:
         return version if isinstance(version, str) else None
 
     async def page(self, cursor: str | None) -> Any:
-        """Returns one page of ``tools/list``: the first, or the one at `cursor`. Raises `Unasked` if the request could
-        not be made, and any error that the session raises."""
+        """Returns one page of ``tools/list``; raises `Unasked` if it could not be asked for, or the session's error."""
         try:
             ask = partial(self._listed, cursor)
             return await (ask() if self._types is None else _answered(self._session, ask))

@@ -149,8 +149,7 @@ class Pins:
         tools[definition.name] = definition
 
     def compare(self, server: str, definitions: Iterable[ServerTool]) -> Comparison:
-        """Compares a server's list with its approved tools; may run in any thread, since hashing large schemas would
-        hold up the event loop."""
+        """Compares a server's list with its approved tools; in any thread, since hashing schemas takes long."""
         listed = {definition.name: definition for definition in definitions}
         approved = self._approved.get(server, {})
         gone = {_arguments(tool): tool for name, tool in sorted(approved.items()) if name not in listed}

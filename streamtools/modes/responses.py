@@ -313,8 +313,7 @@ def _line(name: str, tool: Tool) -> str:
 
 
 def named_tools(tools: AnyTools) -> list[tuple[str, Tool]]:
-    """Returns each tool with the name under which the model calls it; raises a `ToolDefinitionError` if a function
-    cannot be a tool, or two have one name."""
+    """Returns each tool with the name under which the model calls it; raises a `ToolDefinitionError`."""
     return [(name, tool) for name, tool in Toolset(tools).items() if tool is not None]
 
 
@@ -522,8 +521,7 @@ def did_not_run(result: Any) -> bool:
 
 
 def observed_line(content: str, is_ours: bool) -> str:
-    """Returns a result as a line of the user's message, and the lines that continue it. With `is_ours`, its words are
-    not a tool's, since the call did not run."""
+    """Returns a result as a line of the user's message, and those that continue it; `is_ours`: no tool's words."""
     if is_ours and content in _WAITING:
         return _LABEL + content
     bare, _ = _markers()

@@ -225,8 +225,7 @@ def _of_connection(stream: Any) -> NextResponse | ResponseSource | None:
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
-    """Returns a source for `stream`, of which nothing is read yet; raises a TypeError, which names what to pass
-    instead, for what cannot be streamed."""
+    """Returns a source for `stream`, nothing of it read yet; raises a TypeError that names what to pass."""
     return Source(stream, limits, _check(stream))
 
 

@@ -172,8 +172,7 @@ class Chain:
                 passing.pop()
 
     def _check_iterable(self, made: object, position: int, method: str) -> None:
-        """Refuses a value that a stage returned and that is no events, by the stage's name. It is called when the value
-        could not be iterated over, so that a good one costs nothing."""
+        """Refuses a value that a stage returned and that could not be iterated over, by the stage's name."""
         if not isinstance(made, Iterable):
             name, kind = type(self._stages[position]).__name__, type(made).__name__
             raise TypeError(

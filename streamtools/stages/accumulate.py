@@ -636,8 +636,7 @@ class GrowingCall:
         return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
 
     def may_come_again(self, other: GrowingCall) -> bool:
-        """Returns whether a call that begins under the id of this one may be the same call, sent again: this one is
-        whole, and has the same name."""
+        """Returns whether a call that begins under this one's id may be the same, sent again: whole, of one name."""
         is_whole = self.is_whole or (not self.ended and (self.closed or self.json.state() == "complete"))
         return is_whole and self.name == other.name and self.kind != "server"
 

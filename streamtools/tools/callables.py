@@ -279,8 +279,7 @@ class Placement:
         return tuple(p for p in self.open if p.kind not in _VARIABLE)
 
     def only(self, tool: str, why: str) -> Parameter:
-        """Returns the one open parameter; raises a `ToolDefinitionError` if there is another number, or it takes
-        several values. `why` says what it is for."""
+        """Returns the one open parameter; raises a `ToolDefinitionError`, with `why`, if there is another number."""
         if len(self.open) != 1 or len(self.named) != 1:
             raise refuse(tool, f"{why}; this has: {', '.join(p.name for p in self.open) or 'none'}")
         return self.named[0]
@@ -399,8 +398,7 @@ def mentions(annotation: Any, kind: type) -> bool:
 
 
 def injected_of(parameter: Parameter, tool: str) -> Injected | None:
-    """Returns how a parameter is filled; None if the model sets it. Raises a `ToolDefinitionError` if a marker is only
-    a part of the type, or nothing in this package can fill the parameter."""
+    """Returns how a parameter is filled; None if the model sets it. Refuses one that nothing here can fill."""
     annotation = parameter.annotation
     if mentions(annotation, ToolContext):
         return _context(parameter, tool)

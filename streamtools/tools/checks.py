@@ -424,8 +424,7 @@ _HOLDS_TYPES = frozenset({"type", "anyOf", "oneOf"})
 
 
 class Enforced:
-    """Judges a call's arguments, or its result, by a JSON Schema, which is kept as it is now; raises a `SchemaError`
-    for what is none. `whole` stands for the whole value in a problem."""
+    """Judges a call's arguments, or its result, by a JSON Schema as it is now; `whole` stands for the value."""
 
     __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "_whole", "name", "unenforced")
 

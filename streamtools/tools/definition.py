@@ -438,8 +438,7 @@ _ANYTHING: dict[str, Any] = {"type": "object"}  # for the model, where nothing i
 
 
 def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
-    """Returns the fields of a tool with the schema of a function's signature; raises a `ToolDefinitionError`, which
-    names the tool, the parameter and the way out, if it cannot be a tool."""
+    """Returns the fields of a tool with the schema of a function's signature; raises a `ToolDefinitionError`."""
     function, name = _begun(target, options)
     docstring = _docstring(function)
     custom = options.kind == "custom" or options.grammar is not None

@@ -297,8 +297,7 @@ def short_names() -> dict[str, str]:
 
 
 def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
-    """Returns the format of a wire or of that name, and whether its strict form is meant, by `strict` or by ``.strict``
-    behind the name. Raises an `ExportError` if there is none."""
+    """Returns the format of a wire or name, and whether its strict form is meant; raises an `ExportError`."""
     if isinstance(wire, Wire):
         plain, found = wire.name, next(iter(wire.tools), None)
         if found is None:

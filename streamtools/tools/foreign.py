@@ -85,8 +85,7 @@ class Foreign:
         return placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """Returns one line per disagreement of schema and signature, in the order of the signature: of names, required
-        arguments, and types that are simple on both sides."""
+        """Returns one line per disagreement of schema and signature: names, required ones, simple types."""
         lines = [] if self.pass_as == "mapping" else drift(self.schema, self.placement)
         if self.judge is not None:
             lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]

@@ -42,8 +42,7 @@ class FrameworkTool:
 
 
 def read_framework_tool(target: object) -> FrameworkTool | None:
-    """Returns a framework's tool, None for any other object; raises a `ToolDefinitionError` if it has parameters that
-    only its framework can fill."""
+    """Returns a framework's tool, None for any other object; refuses parameters that only it can fill."""
     # By the package and name of its class, or of a base of that: so no framework is imported to ask for its types.
     for kind in type(target).__mro__[:-1]:
         reader = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))

@@ -149,8 +149,7 @@ def is_method_in_class_body(target: object) -> bool:
 
 
 class ToolMethod:
-    """Becomes a `Tool` when it is read off an instance, or, if a classmethod, off the class too. `make` is called once,
-    with a method that is bound to a bare object."""
+    """Becomes a `Tool` when it is read off an instance, or, if a classmethod, off the class too."""
 
     def __init__(self, method: Callable[..., Any] | classmethod[Any, Any, Any], make: Callable[[Any], Tool]) -> None:
         function = method.__func__ if isinstance(method, classmethod) else method

@@ -105,8 +105,7 @@ class Toolset(Mapping[str, "Tool | None"]):
         self._tools[name] = made
 
     def decode(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns the tool's arguments for the model's; the same object for a tool that was not rewritten. Raises
-        `InvalidArguments` if they do not fit the exported schema."""
+        """Returns the tool's arguments for the model's, maybe the same object; raises `InvalidArguments`."""
         decoder = self._decoders.get(name)
         return arguments if decoder is None else decoder(arguments)
 

@@ -121,8 +121,7 @@ class WireDecoder(ABC):
         return self.out
 
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
-        """Takes a payload that follows the end of the response, which it cannot change. Returns None if there is
-        nothing to say about it but that it came."""
+        """Takes a payload behind the response's end; returns None if there is only to say that it came."""
         return None
 
     def resume_point(self) -> ResumePoint | None:

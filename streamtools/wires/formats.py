@@ -97,8 +97,7 @@ class CallFormat:
     def write(
         self, name: str, call_id: str | None, arguments: str | dict[str, Any], *, namespace: str | None = None
     ) -> dict[str, Any]:
-        """Returns a call of the tool `name`, which has its `namespace` as first part. Raises an `ExportError` where
-        there is no id, and this format needs one."""
+        """Returns a call of the tool `name`; raises an `ExportError` if this format needs an id, and there is none."""
         if call_id is None and self.id is not None and not self.id_optional:
             raise ExportError(f"the call of {name!r} has no id, which this format needs; give it one first")
         id_ = {} if self.id is None or call_id is None else {self.id: call_id}

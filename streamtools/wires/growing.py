@@ -259,8 +259,7 @@ class GrowingDecoder(WireDecoder):
         caller: Caller | None = None,
         awaits: str | None = None,
     ) -> None:
-        """Begins the call of a place. Arguments that come with its beginning are its `first` piece; or they are `given`
-        and count only if no piece comes."""
+        """Begins the call of a place. Its `first` arguments are its first piece; `given` count if no piece comes."""
         place.given = given
         self._has_calls = self._has_calls or kind != "server"
         self.out.append(

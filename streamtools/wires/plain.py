@@ -101,8 +101,7 @@ _ANYTHING = _Anything()
 
 
 class PlainPath:
-    """The payloads of one stream that are recognised without being read, in the forms of `deltas`; each has a cursor
-    that goes on where events have `cursors`."""
+    """The payloads of one stream that are recognised without being read, in the forms of `deltas`."""
 
     __slots__ = (
         "_before", "_deltas", "_in_vain", "_last", "_likely", "_rest", "_varied", "cursors", "leaf", "surroundings",
@@ -133,8 +132,7 @@ class PlainPath:
         self.tries = 0
 
     def learn(self, payload: dict[str, Any], text: str) -> bool:
-        """Takes a payload that has gone the long way, gave this piece alone, and must not change any more; returns True
-        if payloads like it may be compared from now on."""
+        """Takes a payload that gave this piece alone; returns True if payloads like it may be compared from now on."""
         before = self._before
         self.forget()
         if self._rest:

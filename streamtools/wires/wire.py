@@ -109,8 +109,7 @@ class Wire:
     whole: Callable[[Mapping[str, Any]], list[dict[str, Any]]] | None = None
     """Rewrites a whole answer as the payloads of a stream that says the same; None if an answer has the form of one."""
     message_in: tuple[str | int, ...] | None = None
-    """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
-    that kind is there."""
+    """Where a whole response has its message, with ``content`` and ``tool_calls``; None without such a one."""
 
     def __repr__(self) -> str:
         return f"Wire({self.name!r})"

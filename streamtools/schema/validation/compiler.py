@@ -364,8 +364,7 @@ class _Cell:
 
 
 class Compiler:
-    """Compiles a document's schemas, as far as they can be reached, by the `first` makers of a schema's checks, and the
-    `last`, whose checks come after all others."""
+    """Compiles a document's schemas, as far as they can be reached, with the checks of `last` after others."""
 
     def __init__(self, document: Document, limits: Limits, first: Makers, last: Makers) -> None:
         self.document = document

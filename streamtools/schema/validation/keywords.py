@@ -582,8 +582,7 @@ Own: TypeAlias = Callable[[Making], Iterator[Collect]]
 
 
 def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any]]], making: Making) -> Check | None:
-    """Makes the check of a keyword: of the `parts` of a value, with their names or places, those that none of a
-    schema's `own` keywords evaluates."""
+    """Makes the check of a keyword about the `parts` of a value that none of the `own` keywords evaluates."""
     check = making.one(keyword)
     if check is None or check is accept:
         return None

@@ -57,8 +57,7 @@ class RustValidator:
 
 
 def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight: int) -> RustValidator | None:
-    """Returns a validator that asks jsonschema-rs first, then the package's `own`; None if it is not installed or not
-    to be asked. `weight` is that of all patterns together."""
+    """Returns a validator that asks jsonschema-rs first, then `own`; None if it is not to be asked."""
     # It cannot be stopped, and no other thread runs while it works, so its work has to be bounded: not for recursive
     # schemas, nor for those that apply many schemas to one value, nor for heavy patterns.
     if shape.is_recursive or shape.peak > MAX_PEAK or shape.peak * weight > MAX_WEIGHT:

@@ -118,8 +118,7 @@ def scalar_key(value: Any) -> Hashable:
 
 
 def key_of(value: Any, depth: int, spending: _Spending) -> Hashable:
-    """Returns a key that is equal for equal JSON values; raises `TooDeep` for one that is nested deeper than `depth`.
-    `spending` counts the work for objects and arrays."""
+    """Returns a key that is equal for equal JSON values; raises `TooDeep` beyond `depth`."""
     if not isinstance(value, (dict, list)):
         return scalar_key(value)
     # A text, which Python hashes with a secret. A peer could make the hashes of tuples of numbers collide.
@@ -210,8 +209,7 @@ class _Item(NamedTuple):
 
 
 def read_schema(schema: Any, limits: Limits) -> Any:
-    """Copies a schema, or checks one that is `Kept`; raises a `SchemaError` if it is not plain JSON, or exceeds the
-    `limits`, which bound the time and the depth, whatever the schema."""
+    """Copies a schema, or checks one that is `Kept`; raises a `SchemaError` if it is no JSON, or too large."""
     # Without recursion, and counted before it is copied: the schema may be a server's, nested or as large as it likes.
     kept = schema.schema if isinstance(schema, Kept) else None
     top: list[Any] = [None]

@@ -54,8 +54,7 @@ _is_plain_tag = re.compile(r"</\w+>").fullmatch
 
 
 class TextCalls(TextStage):
-    """Turns the calls in the text into `ToolCallFragment`s. Stands before ``accumulate``. `runs_thoughts`: run the
-    calls that end a thought which was never closed, if nothing follows it."""
+    """Turns the calls in the text into `ToolCallFragment`s; with `runs_thoughts` those of a last open thought, too."""
 
     handles = TextStage.handles | THINKING | {ToolCallFragment}
 

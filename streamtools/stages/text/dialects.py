@@ -52,8 +52,7 @@ def _objects(
     inner: Iterable[str] = (),
     drops: Iterable[str] = (),
 ) -> TextDialect:
-    """Returns a dialect of call objects between markers. `others`: further markers; `inner`: possible orphans; `drops`:
-    markers that say nothing."""
+    """Returns a dialect of call objects between markers; `others` are further markers, `inner` may be orphans."""
     read = notation.MarkedObjects(markers, inside=inside, header=header, keyed=keyed)
     closers = tuple({closer: None for closer in markers.values() if closer})
     anywhere = {**_each(read.openers, read), **(others or {})}
@@ -339,8 +338,7 @@ DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for kn
 
 
 class AutoCalls:
-    """Turns the calls in the text into `ToolCallFragment`s, as `TextCalls` does; all is text if the model is not known.
-    `make` makes the stage of a dialect, by its name."""
+    """Does as `TextCalls` in the dialect of the stream's model, which `make` makes; without one all is text."""
 
     handles = TextCalls.handles | {StreamStart}
 

@@ -150,8 +150,7 @@ class PairedTags:
 
     @cached_property
     def _tags(self) -> Markers:
-        """The tags that no name or value contains. A model that varies the suffix cannot make every tag cost a pattern,
-        since this is needed in announced calls only."""
+        """The tags that no name or value contains; made late, since a model may vary the suffix in every tag."""
         return Markers([self._value, self._key, self._call, *self.inner, *self.closers])
 
     @cached_property

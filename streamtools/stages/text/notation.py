@@ -204,8 +204,7 @@ _MAX_CALL_KEY = 32  # characters of a key; the longest key has twelve
 
 
 def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Reads an object, before which the reader stands, or a list of them, and the closing marker, if they need one.
-    With `known_only`, only registered tools can be called."""
+    """Reads an object or a list of them, and the marker `close`; `known_only`: of registered tools alone."""
     first = yield from reader.spaces()
     if first == "[":
         reader.at += 1
@@ -740,8 +739,7 @@ class LiteralCalls:
         calls.in_value = False
 
     def _plain(self, reader: Reader, calls: CallWriter, quote: str) -> Parsing[str]:
-        """Reads a string in plain quotes from behind the first; returns it as JSON. A backslash before any other
-        character than those of `_ESCAPES` is part of the string."""
+        """Reads a string in plain quotes, as JSON. A backslash before any but `_ESCAPES` is part of it."""
         calls.in_value = True
         pieces: list[str] = []
         left = reader.limits.max_argument_bytes

@@ -344,8 +344,7 @@ class CallWriter:
         self._reader.hold()
 
     def leave(self) -> None:
-        """Ends the open call together with the next call or the response: it is whole, but has no closing marker. The
-        text that follows is held, since it may be plain text."""
+        """Ends the open call with the next one or the response, without a marker; holds what follows, maybe text."""
         self.is_open = False
         self._left = self._label
         self._reader.hold()

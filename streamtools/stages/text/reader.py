@@ -74,8 +74,7 @@ class TextOver(Exception):
 
 
 class Reader:
-    """The text that a parser reads from. `at` is the position in `text`; the parser moves it past the text it has
-    taken. `lines`: keep track of where lines begin."""
+    """The text that a parser reads from: the parser moves `at` past what it has taken."""
 
     __slots__ = ("_from", "_held", "_lines", "at", "before", "limits", "over", "text")
 
@@ -237,8 +236,7 @@ class Reader:
         return name
 
     def until(self, stops: Markers, take: Callable[[str], object], limit: int | None = None) -> Parsing[str]:
-        """Takes the text before the first of `stops`, in pieces; returns the stop, which is not taken. Raises
-        `NotACall` beyond `limit` characters."""
+        """Takes the text before the first of `stops`; returns the stop. Raises `NotACall` beyond `limit`."""
         while True:
             found = stops.search(self.text, self.at)
             limit = self._take(found.start() if found else stops.held_from(self.text, self.at), take, limit)

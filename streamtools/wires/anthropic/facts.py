@@ -147,8 +147,7 @@ SERVER_RESULT = (
 
 
 def _waits_for_code(message: Any) -> bool:
-    """Returns whether an answer was stopped in the middle of the provider's own work: its code has called a tool, or a
-    call that the provider runs has no result yet."""
+    """Returns whether an answer was stopped amid the provider's own work: code calls us, or a result is missing."""
     blocks = [block for block in _blocks(message) if isinstance(block, Mapping)]
     answered = [block.get("tool_use_id") for block in blocks]
     return any(

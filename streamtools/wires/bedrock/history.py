@@ -254,8 +254,7 @@ def _native_content(native: Any) -> list[Any]:
 
 
 def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:
-    """Returns the blocks that the API takes back: of the service's own calls those with a result, and no reasoning at
-    the very end. A response that was cut has others."""
+    """Returns the blocks that the API takes back, without what only a response that was cut has."""
     asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
     answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
     kept = [

@@ -288,8 +288,7 @@ class GeminiDecoder(WireDecoder):
         self.out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
 
     def _continue_call(self, call: OpenCall, state: dict[str, Any]) -> None:
-        """Takes a later part of a call: of what else it has only a signature counts, if the call has none. Its first
-        part is what counts, as with calls that come whole."""
+        """Takes a later part of a call, which has only a signature to add, if the call has none."""
         signature = state.pop("thoughtSignature", None)
         if signature is not None and call.signature is not None:
             self.warn("extra_signature")

@@ -1,5 +1,4 @@
-"""The Interactions API's facts: how it writes calls, results and tools, what it demands of its input, what it counts,
-what its events, steps and statuses are called."""
+"""The Interactions API's facts: its calls, results, tools, demands, counts, events, steps and statuses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The Responses API's facts: how it writes calls, results and tools, what it demands of its input,
-what it counts, what its events are called."""
+"""The Responses API's facts: its calls, results, tools and counts, its demands, its events."""
 
 from __future__ import annotations
 
