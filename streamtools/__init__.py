@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .pipelines.agent_loop import AgentLoop, agent_loop
     from .pipelines.entry import Pipeline, pipeline
     from .pipelines.modelless import resume, run_calls
+    from .pipelines.retry import Retry
     from .pipelines.trajectory import Trajectory
     from .tools.context import ToolContext
     from .tools.definition import Tool
@@ -47,6 +48,7 @@ else:
             "dispatch.approval": "Decision Deny",
             "pipelines.agent_loop": "AgentLoop agent_loop",
             "pipelines.trajectory": "Trajectory",
+            "pipelines.retry": "Retry",
             "limits": "Limits",
             "decode.decoder": "StreamDecoder parse",
             "tools.tool": "tool",
@@ -73,6 +75,7 @@ __all__ = [
     "AgentLoop",
     "Trajectory",
     "Limits",
+    "Retry",
     # or read one without an event loop
     "parse",
     "StreamDecoder",

@@ -1,13 +1,15 @@
 """Defines every event, in the order in which it can occur.
 
     StepStart MessageAdded*
+      [AttemptBegan]                                                 with ``retry=``; may come again, behind a discard
       [RequestFailed StreamEnd]                                 the request was not answered by a stream
       StreamStart
         (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
         ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallValidated]          each call; calls may interleave
         [ApprovalRequested [ApprovalResolved]]                            before a call that needs one would start
         [ToolStarted ToolProgress* Observation]                           while the stream goes on (`effect="pure"`)
-      StreamEnd
+      [Observation* AttemptDiscarded]                                the attempt broke off, and another follows
+      StreamEnd [AttemptCommitted]
       [ApprovalRequested [ApprovalResolved]]
       [ToolStarted ToolProgress* Observation]                             after it; one `Observation` for every call
     StepEnd
@@ -50,6 +52,9 @@ from .text import ALWAYS, NEVER, described, one_line, shown_by
 __all__ = [
     "ApprovalRequested",
     "ApprovalResolved",
+    "AttemptBegan",
+    "AttemptCommitted",
+    "AttemptDiscarded",
     "CausedEvent",
     "Event",
     "EventsDropped",
@@ -241,6 +246,47 @@ class ProviderItem(CausedEvent):
     """The provider's name for the part."""
     raw: Mapping[str, Any] = field(repr=False)
     """The part as the provider sent it."""
+
+
+# -- attempts ------------------------------------------------------------------------------------------------------
+
+
+@event
+class AttemptBegan(CausedEvent):
+    """The model is asked within a step of ``retry=``: for the first time, or again after an `AttemptDiscarded`."""
+
+    attempt: int
+    """The number of the request in its step, from 1."""
+    fallback: int = 0
+    """The place of the function that makes the request: 0 for the first, from 1 for those of ``fallback=``."""
+
+
+@event
+class AttemptDiscarded(CausedEvent):
+    """An attempt broke off, and another follows: forget everything of this step from `from_seq` on. Each call of it has
+    its `Observation` by now."""
+
+    attempt: int
+    from_seq: int
+    """`seq` of the first event to forget: the attempt's `AttemptBegan`."""
+    cause: str
+    """Why it broke off: the error's kind (``stream_truncated``, ``request_failed``)."""
+    error_type: str = "_OTHER"
+    """The HTTP status, the provider's word for its error, or the class of the exception."""
+    delay_s: float = 0.0
+    """Seconds until the next attempt, as planned."""
+    usage: Usage | None = None
+    """The tokens that it has used, as far as they are known; `AgentLoop.usage` has them, too."""
+
+
+@event
+class AttemptCommitted(CausedEvent):
+    """The attempt is not discarded any more: what it said is the step's answer."""
+
+    attempt: int
+    cut: bool = False
+    """True if it broke off, and a call of it had begun that must not run twice: the calls that have begun go on, the
+    others are ``skipped``, and the next step is asked with their results."""
 
 
 # -- tool calls --------------------------------------------------------------------------------------------------
@@ -483,7 +529,8 @@ class Observation(CausedEvent):
     idempotency_key: str | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The key that the tool was given as ``ctx.idempotency_key``, and that a store keeps the call under."""
     recorded: bool = field(default=False, kw_only=True)
-    """True if the idempotency store knew how the call had ended before: nothing ran now."""
+    """True if the idempotency store knew how the call had ended before, or a discarded attempt had made it: nothing ran
+    now."""
     still_running: bool = field(default=False, kw_only=True)
     """True if a sync tool that was given up goes on in its thread: Python cannot stop it."""
 

@@ -107,6 +107,7 @@ Outcome: TypeAlias = Literal[
     "cancelled",
     "skipped",  # complete, but its turn ended in a way that starts nothing
     "suspended",  # the tool waits for something outside, and is to run again
+    "discarded",  # its answer broke off and was asked for again, so that neither is in the turn
     "unknown",  # handed over; it may or may not have run
 ]
 """The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` lists which of them ran."""
@@ -191,6 +192,9 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
         may_run_later=True,
         frees_claim=True,
     ),
+    "discarded": OutcomeFacts(
+        stage="dispatch", words="void: its answer broke off, and was asked for again", sign="↺", tone="mute"
+    ),
     "unknown": OutcomeFacts(
         stage="dispatch",
         words="it may or may not have run: its end is not known",
@@ -236,8 +240,8 @@ STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
 """Every end of a step."""
 
 RunOutcome: TypeAlias = Literal[
-    "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "retries_exhausted", "error", "suspended",
-    "cancelled", "left"
+    "answered", "unanswered", "pending", "stopped", "max_steps", "budget", "retries_exhausted", "interrupted", "error",
+    "suspended", "cancelled", "left"
 ]  # fmt: skip
 """The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
 
@@ -261,6 +265,12 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "max_steps": RunOutcomeFacts(words="the run would have gone on, with results, thoughts or a message"),
     "budget": RunOutcomeFacts(words="its tokens are spent, or the model went on calling when its calls were"),
     "retries_exhausted": RunOutcomeFacts(words="the model went on with calls that it had read not to make again"),
+    # only with `retry=`: without it, this is an `error`, too
+    "interrupted": RunOutcomeFacts(
+        words="an answer broke off when some of it had been shown, and was not asked for again",
+        is_error=True,
+        goes_on=True,
+    ),
     "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
     "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", goes_on=True),

@@ -222,6 +222,15 @@ class TurnBuilder:
         self._warnings: dict[tuple[str, str], StreamWarning] = {}
         self._observations: dict[str, Observation] = {}
 
+    def begin_as(self, other: TurnBuilder) -> None:
+        """Begins the turn as another one has begun, whose answer is discarded."""
+        self._left_alone = other._left_alone
+
+    @property
+    def has_parts(self) -> bool:
+        """True once there is a part of the answer."""
+        return bool(self._parts)
+
     def add(self, event: Event) -> None:
         """Takes one event. Events that say nothing about the turn are ignored."""
         take = TAKEN_BY.get(type(event))

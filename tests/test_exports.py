@@ -22,6 +22,7 @@ NAMES = """
     Turn ToolCall Usage
     Event TextDelta ReasoningDelta ToolCallValidated ApprovalRequested Observation StreamEnd
     StreamToolsError StreamError ToolError ModelRetry
+    Retry
 """
 PUBLIC = NAMES.split()
 

@@ -45,8 +45,8 @@ from .results import AsRead, any_content, bounded, checked_content, is_small, no
 from .states import Call, Ending, RunCounts
 
 __all__ = [
-    "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "ended_well", "failure", "is_repetition", "left_over",
-    "no_key",     "not_again", "repeated", "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
+    "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "discarded", "ended_well", "failure", "is_repetition",
+    "left_over", "no_key", "not_again", "repeated", "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
 ]  # fmt: skip
 
 
@@ -97,6 +97,11 @@ def cancelled(call: Call, reason: str | None = None) -> Ending:
     if not call.attempts:
         return unstarted(reason)
     return Ending("cancelled", CallCancelled("the call was cancelled; it may have had its effect, or part of it"))
+
+
+def discarded() -> Ending:
+    """Returns the ending of a call of an attempt that is discarded."""
+    return Ending("discarded", CallSkipped("the call is void: its answer broke off, and was asked for again"))
 
 
 def left_over(call: Call) -> Ending:

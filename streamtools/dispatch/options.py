@@ -15,6 +15,7 @@ from .executor import Executor
 if TYPE_CHECKING:
     from ..events import Observation
     from ..parts import ToolCall, Usage
+    from .carried import Carried
     from .origins import Origins
     from .store import IdempotencyStore
     from .suspended import SuspendedCall
@@ -91,6 +92,11 @@ class DispatchOptions:
     """Calls that are made too often with the same arguments are denied."""
     quotes: Quotes | None = None
     """Knows calls that the model has only quoted; None where none is looked for."""
+
+    attempt: int = 1
+    """The number of the attempt at the step's answer."""
+    carried: Carried | None = None
+    """The calls of discarded attempts, which serve those of this one."""
 
     counted_before: Usage | None = None
     """The token counts of the turn that is continued: those of the whole turn include them."""

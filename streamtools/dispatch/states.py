@@ -86,6 +86,7 @@ Input: TypeAlias = Literal[
     "cancelled",  # this call is to end
     "stopped",  # the block was left, a sibling failed, a time was over: all are to end
     "bad_end",  # the turn ended in a way that starts nothing
+    "discarded",  # its answer is void; a task that runs its tool goes on
     "settled",  # no task is left
 ]
 
@@ -104,6 +105,7 @@ Effect: TypeAlias = Literal[
     "end_undecided",  # skipped, with an ApprovalPending if the turn ended well
     "end_unstarted",  # cancelled before any of its tool's code ran
     "end_cancelled",
+    "end_discarded",
     "end_left_over",  # truncated, or skipped if its text was whole
 ]
 
@@ -166,6 +168,15 @@ TRANSITIONS: Mapping[tuple[State, Input], Row] = {
     ("retrying", "settled"): Row("observed", ("end_cancelled",)),
     ("stopping", "done"): Row("observed", ("end_as_given",)),
     ("stopping", "settled"): Row("observed", ("end_cancelled",)),
+    ("announced", "discarded"): Row("observed", ("end_discarded",)),
+    ("ended", "discarded"): Row("observed", ("end_discarded",)),
+    ("held", "discarded"): Row("observed", ("leave", "end_discarded")),
+    ("asked", "discarded"): Row("observed", ("cancel", "end_discarded")),
+    ("queued", "discarded"): Row("observed", ("leave", "end_discarded")),
+    ("starting", "discarded"): Row("observed", ("cancel", "end_discarded")),
+    ("running", "discarded"): Row("observed", ("end_discarded",)),
+    ("retrying", "discarded"): Row("observed", ("cancel", "end_discarded")),
+    ("stopping", "discarded"): Row("observed", ("end_discarded",)),
 }
 
 
@@ -420,6 +431,15 @@ class RunCounts:
         if len(self._calls) > _KEPT:
             self._calls.popitem(last=False)
         return times
+
+    def mark(self) -> Callable[[], None]:
+        """Returns a function that takes back all counts of calls from now on, but for what they have spent."""
+        calls, useless = self._calls.copy(), self._useless.copy()
+
+        def take_back() -> None:
+            self._calls, self._useless = calls, useless
+
+        return take_back
 
     def useless(self, tool: str) -> int:
         """Counts a call that could not be used, of a tool, or of any tool that there is not (``""``); returns how many

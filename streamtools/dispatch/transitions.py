@@ -54,7 +54,7 @@ from ..events import (
     ToolStarted,
 )
 from ..limits import Limits
-from ..parts import OUTCOMES, ToolCall
+from ..parts import OUTCOMES, ToolCall, Usage
 from ..text import class_name, is_debugging, one_line, type_name
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
@@ -63,6 +63,7 @@ from . import approval, endings
 from .approval import Approver, Decision, Resolution
 from .attempts import Attempts, run_inside
 from .budgets import Budgets, tokens_of
+from .carried import Carried
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
@@ -164,6 +165,12 @@ class Transitions:
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 
+    async def wait_task(self, call: Call) -> None:
+        """Waits until no task works for a call."""
+        while call.tasks:
+            self._idle = self._idle or anyio.Event()
+            await self._idle.wait()
+
     def _ended_something(self) -> None:
         idle, self._idle = self._idle, None
         if idle is not None:
@@ -235,8 +242,11 @@ class Transitions:
 
     async def _run(self, call: Call) -> None:
         """Runs a call to its observation."""
+        carried = self.options.carried
         try:
-            if self.options.middleware or call.ready[0].middleware is not None:
+            if carried is not None and await carried.serves(call):
+                pass
+            elif self.options.middleware or call.ready[0].middleware is not None:
                 await run_inside(self._attempts, call)
             else:
                 await self._attempts.run(call)
@@ -474,6 +484,9 @@ class Transitions:
     def _end_cancelled(self, call: Call) -> None:
         self._observe(call, endings.cancelled(call))
 
+    def _end_discarded(self, call: Call) -> None:
+        self._observe(call, endings.discarded())
+
     def _end_left_over(self, call: Call) -> None:
         if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
             self._observe(call, endings.undecided())  # left while the store was asked about it
@@ -529,6 +542,7 @@ _EFFECTS: Mapping[Effect, Callable[[Transitions, Call], None]] = {
     "end_undecided": Transitions._end_undecided,
     "end_unstarted": Transitions._end_unstarted,
     "end_cancelled": Transitions._end_cancelled,
+    "end_discarded": Transitions._end_discarded,
     "end_left_over": Transitions._end_left_over,
 }
 
@@ -600,6 +614,37 @@ class Calls:
         self._tell()
         return call.state != before
 
+    @property
+    def is_bound(self) -> bool:
+        """True once a call has begun that must not run twice, so that the attempt may not be discarded."""
+        return any(map(_is_bound, self._transitions.calls.values()))
+
+    def knows(self, call_id: str) -> bool:
+        """Returns whether a call of this id was announced."""
+        return call_id in self._transitions.calls
+
+    def discard(self, usage: Usage | None, carried: Carried) -> dict[str, Observation]:
+        """Observes every call as discarded, counts the tokens of their response, and keeps the calls that have begun
+        for those which another attempt makes; returns the observations by id."""
+        transitions = self._transitions
+        transitions.stopped = "its answer was discarded"
+        transitions.budgets.add(usage, self._options.counted_before)
+        calls = list(transitions.calls.values())
+        for call in calls:
+            carried.keep(call, transitions)
+        transitions.move_all("discarded", calls)
+        self._tell()
+        return {call.call_id: call.seen for call in calls if call.seen is not None}
+
+    def cancel_unwanted(self, carried: Carried) -> None:
+        """Cancels the calls of discarded attempts that none of these is the same as: all of them are announced."""
+        carried.cancel_all_but(self._transitions.calls.values())
+
+    @property
+    def are_tokens_spent(self) -> bool:
+        """True if no model may be asked any more, by one of the budgets."""
+        return self._transitions.budgets.tokens_exceeded() is not None
+
     def take_back(self, call_id: str) -> None:
         """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""
         if call_id in self._transitions.calls:
@@ -648,7 +693,7 @@ class Calls:
         """Returns the beginning of the keys of this response's calls."""
         if self._options.identity is not None:  # it stands for one response alone
             return key_prefix(self._options.identity, 0, None)
-        return key_prefix(self._host.run_id, self._host.number, response_id)
+        return key_prefix(self._host.run_id, self._host.number, response_id, self._options.attempt)
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event
@@ -964,6 +1009,13 @@ class Calls:
         if call is None:
             raise LocalProtocolError(f"no such call in this turn; pass {what}, or its call_id")
         return call
+
+
+def _is_bound(call: Call) -> bool:
+    if call.tool is None or not (call.tool.effect == "once" or call.gated):
+        return False
+    # Middleware may have done the call's work itself.
+    return bool(call.attempts) or call.is_wrapped or (call.seen is not None and call.seen.outcome == "unknown")
 
 
 # -- the log for developers ------------------------------------------------------------------------------------------

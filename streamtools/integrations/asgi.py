@@ -26,6 +26,7 @@ from ..errors import LocalProtocolError, StreamError
 from ..events import (
     ApprovalRequested,
     ApprovalResolved,
+    AttemptDiscarded,
     Event,
     EventsDropped,
     Observation,
@@ -80,6 +81,7 @@ _SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved", "by", "at")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),
+    AttemptDiscarded: ("attempt_discarded", ("attempt", "from_seq", "cause", "delay_s")),
     EventsDropped: ("gap", ("from_seq", "to_seq")),
     StreamEnd: ("stream_end", ("finish", "complete")),
     StepEnd: ("step_end", ("outcome",)),

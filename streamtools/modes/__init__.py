@@ -16,7 +16,7 @@ Whatever the mode, a call has the same events and the same record. Without a str
 
 from __future__ import annotations
 
-from .reading import RetriesSpent, Retry, RetryBudget, ToolCallValidation
+from .reading import AskAgain, RetriesSpent, RetryBudget, ToolCallValidation
 from .responses import Payload, parse_json_response, read_results, tool_prompt
 from .text_modes import (
     DEFAULT_RULES,
@@ -42,7 +42,7 @@ __all__ = [
     "ParsedAdapter",
     "Payload",
     "RetriesSpent",
-    "Retry",
+    "AskAgain",
     "RetryBudget",
     "StreamingAdapter",
     "ToolCallValidation",

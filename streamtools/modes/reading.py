@@ -536,7 +536,7 @@ class _Unchecked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class AskAgain:
     """Decides to ask again: append `message` to the history."""
 
     message: dict[str, str]
@@ -557,7 +557,7 @@ class RetriesSpent:
     """The last problem."""
 
 
-RetryOutcome: TypeAlias = Retry | RetriesSpent
+RetryOutcome: TypeAlias = AskAgain | RetriesSpent
 
 
 class RetryBudget:
@@ -565,7 +565,7 @@ class RetryBudget:
 
     >>> budget = RetryBudget(1)
     >>> budget.failed("no such tool")
-    Retry(message={'role': 'user', 'content': 'Error: no such tool. Try again.'}, attempt=1, left=0)
+    AskAgain(message={'role': 'user', 'content': 'Error: no such tool. Try again.'}, attempt=1, left=0)
     >>> budget.failed("no such tool")
     RetriesSpent(attempts=1, error_message='no such tool')
 
@@ -594,7 +594,7 @@ class RetryBudget:
             return RetriesSpent(attempts=self.used, error_message=text)
         self.used += 1
         message = {"role": "user", "content": f"Error: {text}. Try again."}
-        return Retry(message=message, attempt=self.used, left=self.limit - self.used)
+        return AskAgain(message=message, attempt=self.used, left=self.limit - self.used)
 
     def succeeded(self) -> None:
         """Counts a usable response, and restores the whole budget."""

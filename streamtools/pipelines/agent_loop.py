@@ -52,7 +52,7 @@ from .hosted import OpenPipeline, SyncAgentLoop, in_threads
 from .inbox import INTERRUPTED, STOPPED, Inbox, When
 from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
-from .retry import Request
+from .retry import ModelRequest, Retry
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def agent_loop(
     strict: bool | Literal["where_possible"] = False,
     trajectory: Trajectory | None = None,
     drafts: bool = False,
+    retry: Retry | None = None,
+    fallback: Sequence[CallModel] = (),
     name: str | None = None,
     conversation_id: str | None = None,
     run_id: str | None = None,
@@ -106,6 +108,10 @@ def agent_loop(
         trajectory: the run that the steps belong to, with its observers; by default a new one.
         drafts: keep answers that broke off in `AgentLoop.messages`, as for a person who has stopped the model and is to
             see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
+        retry: how often a step asks again when the request fails or its stream breaks off. By default it does so only
+            before any output; ``Retry(after_output=True)`` is for readers who honour `AttemptDiscarded`.
+        fallback: other functions like `call_model`, of the same wire, which are asked one after the other when the
+            retries of the one before are used up.
         name, conversation_id, run_id: of such a new run; see `Trajectory`.
         journal: a file that keeps the run, so that after a crash the same line with the same `run_id` goes on with it:
             no response on record is asked for again, and the calls are kept in the same file, unless there is a
@@ -156,6 +162,17 @@ def agent_loop(
     tried = Trajectory(conversation_id=run.conversation_id, default_observers=False)
     _know(run, messages, conversation.tools, wire, options)
     tried.origins = run.origins
+    if retry is not None or fallback:
+        unasked: list[Callable[[], Any]] = [partial(ask, [], None) if callable(ask) else ask for ask in fallback]
+        pipeline(
+            lambda: b"",
+            tools=conversation.tools,
+            wire=wire,
+            trajectory=tried,
+            retry=retry,
+            fallback=unasked,
+            **options,
+        )
     pipeline(b"", tools=conversation.tools, wire=wire, trajectory=tried, **options)
     if suspended is not None:
         conversation.with_results(list(messages), suspended.placeholders())
@@ -169,6 +186,7 @@ def agent_loop(
         stop=stop,
         trajectory=run,
         drafts=drafts,
+        attempts=None if retry is None and not fallback else (retry, tuple(fallback)),
         options=options,
         resuming=None if suspended is None else (suspended, decisions),
         journaled=journaled,
@@ -206,6 +224,7 @@ class AgentLoop:
         stop: Callable[[Turn], bool] | None,
         trajectory: Trajectory,
         drafts: bool,
+        attempts: tuple[Retry | None, tuple[CallModel, ...]] | None,
         options: PipelineKeywords,
         resuming: tuple[Suspended, tuple[Decision, ...]] | None,
         journaled: JournaledRun | None,
@@ -224,6 +243,7 @@ class AgentLoop:
         self._max_steps = max_steps
         self._stop = stop
         self._drafts = drafts
+        self._attempts = attempts
         self._options = options
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
@@ -258,8 +278,10 @@ class AgentLoop:
     @property
     def usage(self) -> Usage:
         """The token counts of all turns up to here, summed field by field; None where no turn has counted. A turn
-        without counts (`Turn.usage` is None) adds nothing, so that the sum is then less than what was used."""
-        return sum((turn.usage for turn in self._all_turns if turn.usage is not None), Usage())
+        without counts (`Turn.usage` is None) adds nothing, so that the sum is then less than what was used. Discarded
+        attempts count, too."""
+        counted = (turn.usage for turn in self._all_turns if turn.usage is not None)
+        return sum(counted, self.trajectory.discarded)
 
     @property
     def _all_turns(self) -> tuple[Turn, ...]:
@@ -490,7 +512,8 @@ class AgentLoop:
                     raise
                 self._keep()
             except Exception:
-                self.outcome = "error"
+                is_shown = self._attempts is not None and bool(self._events.turn.parts)
+                self.outcome = "interrupted" if is_shown else "error"
                 raise
             if self._journaled is not None:
                 await self._put_on_record(self._journaled)
@@ -501,6 +524,8 @@ class AgentLoop:
     def sync(self, backend: str = "asyncio") -> SyncAgentLoop:
         """Returns the run for a program without an event loop; see `Pipeline.sync`. `call_model` may block."""
         self._call_model = in_threads(self._call_model)
+        if self._attempts is not None:
+            self._attempts = (self._attempts[0], tuple(map(in_threads, self._attempts[1])))
         return SyncAgentLoop(self, backend)
 
     async def finish(self) -> Turn:
@@ -539,17 +564,23 @@ class AgentLoop:
             requested_at = time.monotonic()
             self.trajectory.began_at = self.trajectory.began_at or requested_at
             asked = self._conversation.request(self.messages)
+            ask, again = partial(self._call_model, *asked), dict[str, Any]()
+            if self._attempts is not None:
+                retry, fallback = self._attempts
+                again = {"retry": retry or Retry(attempts=1), "fallback": [partial(one, *asked) for one in fallback]}
             request = {"messages": asked[0]}
             block = journaled and journaled.next_block(self._conversation.tools, request, self._options)
             block = block or pipeline(
-                Request(partial(self._call_model, *asked), self._wire),
+                ask if again else ModelRequest(ask, self._wire),
                 tools=self._conversation.tools,
                 wire=self._wire,
                 trajectory=self.trajectory,
                 requested_at=requested_at,
                 request=request,
+                **again,
                 **self._options,
             )
+            block.go_on_when_cut()
         except Exception:
             self.outcome = "error"
             raise

@@ -11,6 +11,7 @@ step has its end.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import copy_context
@@ -29,7 +30,7 @@ from ..dispatch.options import LEAVES_CALLS
 from ..dispatch.states import Mention
 from ..dispatch.timers import Timer, Timers
 from ..dispatch.transitions import Transitions
-from ..errors import LocalProtocolError
+from ..errors import DeadlineExceeded, LocalProtocolError
 from ..event_loop import (
     is_cancellation,
     is_cancelled,
@@ -57,7 +58,9 @@ from .trajectory import Trajectory
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
     from ..dispatch.origins import Origins
     from ..dispatch.suspended import Asked, Suspended
+    from ..sources.failures import Failure
     from .hosted import Hosted, OpenPipeline, SyncPipeline
+    from .retry import Retrying
 
 __all__ = ["Pipeline"]
 
@@ -88,15 +91,17 @@ class Pipeline:
         settled: Mapping[str, Observation] | None = None,
         asks_model: bool = True,
         facts: StreamFacts | None = None,
+        retrying: Retrying | None = None,
     ) -> None:
-        self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox, tools)
         self.trajectory = trajectory
         """The run that this is a step of."""
-        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {}, facts)
-        transitions = Transitions(pool, tools, limits, options, self._step, self._start_call, self._at)
-        self._calls = Calls(transitions, tools)
+        self._given = (tools, transforms, pool, limits)
+        self._retrying = retrying
+        self._attempt_seq = -1  # of the `AttemptBegan`
+        self._void: dict[str, Observation] = {}  # of the calls of discarded attempts
+        self._read_from(source, decoder, options, facts, settled or {})
         self._origins = options.origins
         self._resumed = suspended
         self._before = before  # what is to be done before the step begins
@@ -106,8 +111,7 @@ class Pipeline:
         self._request = request
         self._begins_with: tuple[Event, ...] = ()
         self._dispatches = options.policy not in LEAVES_CALLS
-        self._ending = Settling(self._step, decoder, self._pump, self._calls)
-        self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
+        self._deadlines = Deadlines(limits, self._pump, self._expire, requested_at)
         self._timers: Timers | None = None
         self._own_timers: set[Timer] = set()
         self._drain = drain  # let calls that run finish when the stream fails
@@ -122,6 +126,25 @@ class Pipeline:
         self._error: BaseException | None = None  # to be raised at `async for`, once
 
     __repr__ = shown_by("run_id", "turn")
+
+    def _read_from(
+        self,
+        source: Source,
+        decoder: ItemDecoder,
+        options: DispatchOptions,
+        facts: StreamFacts | None,
+        settled: Mapping[str, Observation],
+    ) -> None:
+        """Makes all that reads one stream and runs its calls."""
+        tools, transforms, pool, limits = self._given
+        self._decoder = decoder
+        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled, facts)
+        transitions = Transitions(pool, tools, limits, options, self._step, self._start_call, self._at)
+        self._calls = Calls(transitions, tools)
+        self._ending = Settling(self._step, decoder, self._pump, self._calls)
+        if self._retrying is not None:
+            self._pump.judge = self._discards
+            self._retrying.sight = self
 
     # -- for the consumer ----------------------------------------------------------------------------------------
 
@@ -210,6 +233,8 @@ class Pipeline:
         if self._state != "left":
             self._check_open()
         call_id = call if isinstance(call, str) else call.call_id
+        if self._is_void(call):
+            return self._void[call_id]
         self._outbox.resting &= not self._calls.ask(call_id)
         return await self._calls.observed(call_id)
 
@@ -277,6 +302,8 @@ class Pipeline:
         self._check_begun()
         if self._state == "open":
             check_loop(self._token, "cancel")
+        if self._is_void(call):
+            return False
         changed = self._calls.cancel_one(call if isinstance(call, str) else call.call_id, reason)
         self._outbox.resting &= not changed
         return changed
@@ -303,12 +330,22 @@ class Pipeline:
         if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
             # A call of another step may have the same id and arguments.
             raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
+        if self._is_void(call):
+            return False
         if fingerprint is None:
             fingerprint = getattr(call, "fingerprint", None)  # a `ToolCall` has none
         call_id = call if isinstance(call, str) else call.call_id
         decided = self._calls.decide(call_id, verdict, fingerprint, by=by, reason=reason)
         self._outbox.resting &= not decided
         return decided
+
+    def _is_void(self, call: Mention | str) -> bool:
+        """Returns whether a call is one of a discarded attempt, whose id may have recurred."""
+        call_id = call if isinstance(call, str) else call.call_id
+        if call_id not in self._void:
+            return False
+        seq = getattr(call, "seq", -1)
+        return not self._calls.knows(call_id) if seq < 0 else seq < self._attempt_seq
 
     def _check_begun(self) -> None:
         if self._state == "opening":
@@ -470,10 +507,7 @@ class Pipeline:
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._token = current_token()
-        self._step.listen({StreamEnd: self._ending.stream_ended})
-        self._step.listen(self._calls.listeners())
-        if self._origins is not None:
-            self._step.listen(self._origins.listeners())
+        self._listen()
         self._step.begin(
             asks_model=self._asks_model,
             dispatches=self._dispatches,
@@ -492,9 +526,20 @@ class Pipeline:
             self._timers = Timers.current()
             self._timers.join(self, self._group)
             self._deadlines.set(self._at, self.trajectory.began_at)
+            if self._retrying is not None:
+                self._begin_attempt(self._retrying)
         except BaseException as error:  # an interrupt: nobody else leaves a block that was not entered
             await self._end(type(error))
             raise
+
+    def _listen(self) -> None:
+        """Has those who read the stream and run its calls hear of its events."""
+        if self._retrying is not None:
+            self._step.listen({StreamEnd: self._commit})
+        self._step.listen({StreamEnd: self._ending.stream_ended})
+        self._step.listen(self._calls.listeners())
+        if self._origins is not None:
+            self._step.listen(self._origins.listeners())
 
     async def _end(self, kind: type[BaseException] | None) -> None:
         """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
@@ -602,18 +647,24 @@ class Pipeline:
         try:
             with self._pump_scope:
                 await self._pump.run()
+                if self._retrying is not None:
+                    ending = await self._attempt_again(self._retrying)
                 self._deadlines.source_is_over()
                 if ending.end is None and self._pump.raised is None and self._pump.end is not None:
                     # A transform has not passed it on.
                     self._step.emit(self._pump.end)
-                if ending.failure is not None and not (self._drain and ending.expired is None):
+                drains = self._drain or (self._retrying is not None and self._retrying.cut)
+                if ending.failure is not None and not (drains and ending.expired is None):
                     self._calls.cancel()
                 later = self._pump.later()
                 await (self._calls_end() if later is None else self._calls_end_watched(later))
                 self._deadlines.stop()
+                if self._retrying is not None:
+                    await self._retrying.carried.drop()
                 ending.settle(ending.outcome)
-                self._outbox.fail_branches(ending.failure)
-                if not self._outbox.closed:
+                is_raised = self._retrying is None or self._retrying.is_error or ending.expired is not None
+                self._outbox.fail_branches(ending.failure if is_raised else None)
+                if not self._outbox.closed and is_raised:
                     self._error = ending.failure
         except Exception as error:  # a group of errors raised while a cancellation was handled, after `aclose`
             self._step.emit(StreamWarning("source_close_failed", type_name(error)))
@@ -624,6 +675,83 @@ class Pipeline:
             finally:
                 if self._pump_awaited is not None:
                     ring(self._pump_awaited)
+
+    # -- several attempts, with ``retry=`` --
+
+    def go_on_when_cut(self) -> None:
+        """Has an answer that broke off behind the begin of a call end without an error: another step follows.
+        `agent_loop` calls this."""
+        if self._retrying is not None:
+            self._retrying.goes_on = True
+
+    async def _attempt_again(self, retrying: Retrying) -> Settling:
+        """Discards the attempt and reads another one, as long as that is decided so; returns the end of the last."""
+        while self._pump.is_void:
+            self._deadlines.source_is_over()
+            expired = self._ending.expired
+            self._read_from(*retrying.prepare(retrying.request), {})
+            self._listen()
+            self._step.reroute()
+            if expired is not None:
+                self._ending.expire(expired)
+            await anyio.sleep(retrying.pause)
+            self._deadlines.begin_source(self._pump, time.monotonic())
+            self._begin_attempt(retrying)
+            await self._pump.run()
+        return self._ending
+
+    def _discards(self, error: Exception, end: StreamEnd) -> bool:
+        """Discards the attempt that has failed so, if that is decided; returns whether it is."""
+        # At once: a call may begin while the source is closed, and must not be one that nobody may discard.
+        retrying = self._retrying
+        assert retrying is not None, "else nobody asks"
+        if not retrying.judge(error, end):
+            return False
+        event = retrying.discarded(self._attempt_seq, end)
+        if self._pump.came and self._calls.lacks_counts(end):
+            self._step.emit(
+                StreamWarning("tokens_uncounted", "the response has no token counts, so token_budget counts none")
+            )
+        self._void |= self._calls.discard(event.usage, retrying.carried)
+        retrying.take_back_counts()
+        self._step.discard(event)
+        self._attempt_seq = event.seq
+        return True
+
+    def _begin_attempt(self, retrying: Retrying) -> None:
+        if retrying.retry.after_output:  # else it is discarded before it has any call
+            retrying.take_back_counts = self._step.counts.mark()
+        event = retrying.began()
+        self._step.emit(event)
+        self._attempt_seq = event.seq
+
+    def _commit(self, end: StreamEnd) -> None:
+        assert self._retrying is not None, "else nobody listens"
+        event = self._retrying.committed(end)
+        if event is not None:
+            self._step.emit(event)
+            self._calls.cancel_unwanted(self._retrying.carried)
+
+    @property
+    def has_output(self) -> bool:
+        """True once the answer has shown something."""
+        return self._step.has_output
+
+    @property
+    def is_bound(self) -> bool:
+        """True once a call has begun that must not run twice."""
+        return self._calls.is_bound
+
+    def leaves(self, seconds: float) -> bool:
+        """Returns whether so many seconds, and some tokens, are left of the step and of the run."""
+        return not self._calls.are_tokens_spent and self._deadlines.leaves(seconds, self.trajectory.began_at)
+
+    def failure(self, error: Exception) -> Failure:
+        """Returns the way in which the attempt failed."""
+        return self._pump.failure(error)
+
+    def _expire(self, error: DeadlineExceeded) -> None:
+        self._ending.expire(error)
 
     async def _calls_end(self) -> None:
         """Waits until no call goes on, and none waits for somebody who is there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -21,7 +21,7 @@ from ..dispatch.options import (
 )
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
-from ..sources import answer_of, open_source
+from ..sources import Source, answer_of, open_source
 from ..stages import DEFAULT, StageList
 from ..tools import AnyTools, Middleware, Toolset
 from ..tools.options import AnyPolicy
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..dispatch.store import IdempotencyStore
     from ..privacy import Privacy
     from ..stages import OutputType
+    from .retry import Retry
 
 __all__ = [
     "Pipeline",
@@ -107,6 +108,8 @@ def pipeline(
     request: Mapping[str, Any] | None = None,
     continues: Turn | None = None,
     privacy: Privacy | None = None,
+    retry: Retry | None = None,
+    fallback: Sequence[Callable[[], Any]] = (),
 ) -> Pipeline:
     """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
 
@@ -166,6 +169,10 @@ def pipeline(
             ended there keeps its result and is not run again; one that was cut or had to wait may run now.
         privacy: the policy for recordings, spans and all other copies, of a run that is this stream alone; otherwise
             it is the trajectory's.
+        retry: how often the request is made again if it fails, or its stream. `stream` is then a function that makes
+            it: ``pipeline(lambda: client.chat.completions.create(...), retry=Retry())``.
+        fallback: other such functions, of the same wire, which are asked one after the other when the retries of the
+            one before are used up.
 
     Raises:
         TypeError: `stream` cannot be streamed from; the message says what to pass.
@@ -204,31 +211,57 @@ def pipeline(
         check_context(context, toolset, options.executors)
     if options.policy not in LEAVES_CALLS:
         check_operations(toolset, options.store, run.conversation_id)
-    salt = run.new_salt()
-    decoder = StreamDecoder(
-        wire=wire,
-        tools=toolset,
-        stages=stages,
-        output=output,
-        limits=limits,
-        id_salt=salt,
-        defer=True,
-        continues=continues,
-    )
-    if quoted_calls != "run" and options.policy not in LEAVES_CALLS and reads_text(stages):
-        from .quoted_calls import QuotedCalls  # most models make their calls natively
+    retrying = None
+    if retry is not None or fallback:
+        from .retry import attempts_of  # as said where these are given
 
-        run.results = run.results or KeptResults()
-        quotes = QuotedCalls(run.results, request, lambda: decoder.record, toolset, limits, quoted_calls == "ask")
-        options = replace(options, quotes=quotes)
+        if continues is not None:
+            raise ValueError("continues= is about one stream; with retry=, it would begin anew with each attempt")
+        asks = (stream, *fallback)
+        retrying = attempts_of(retry, asks, wire, start=options.policy, tools=toolset)
+        stream = retrying.request
+        options = replace(options, carried=retrying.carried)
+
+    def prepare(stream: Any) -> tuple[Source, StreamDecoder, DispatchOptions, StreamFacts]:
+        """Returns all that reads a stream: once, or with ``retry=`` once for each attempt."""
+        salt, chosen = run.new_salt(), options
+        decoder = StreamDecoder(
+            wire=wire,
+            tools=toolset,
+            stages=stages,
+            output=output,
+            limits=limits,
+            id_salt=salt,
+            defer=True,
+            continues=continues,
+        )
+        if quoted_calls != "run" and options.policy not in LEAVES_CALLS and reads_text(stages):
+            from .quoted_calls import QuotedCalls  # most models make their calls natively
+
+            run.results = run.results or KeptResults()
+            quotes = QuotedCalls(run.results, request, lambda: decoder.record, toolset, limits, quoted_calls == "ask")
+            chosen = replace(chosen, quotes=quotes)
+        if retrying is not None:
+            chosen = replace(chosen, attempt=retrying.attempt)
+        facts = StreamFacts(
+            wire=wire.name if isinstance(wire, Wire) else wire,
+            id_salt=salt,
+            tools=tuple(toolset),
+            is_plain=stages is DEFAULT and not transforms and continues is None,
+        )
+        return open_source(as_items(answer_of(stream), wire), limits), decoder, chosen, facts
+
     already = None
     if continues is not None:
         from ..decode.decoder import settled  # most streams begin a turn
 
         already = settled(continues)
         options = replace(options, counted_before=continues.usage)
+    source, decoder, options, facts = prepare(stream)
+    if retrying is not None:
+        retrying.prepare = prepare
     return Pipeline(
-        open_source(as_items(answer_of(stream), wire), limits),
+        source,
         decoder,
         tools=toolset,
         transforms=tuple(transforms),
@@ -240,12 +273,8 @@ def pipeline(
         requested_at=requested_at,
         request=request,
         settled=already,
-        facts=StreamFacts(
-            wire=wire.name if isinstance(wire, Wire) else wire,
-            id_salt=salt,
-            tools=tuple(toolset),
-            is_plain=stages is DEFAULT and not transforms and continues is None,
-        ),
+        facts=facts,
+        retrying=retrying,
     )
 
 

@@ -198,7 +198,9 @@ class Settling:
 
     def expire(self, error: DeadlineExceeded) -> None:
         """Stops reading, and stops the calls, since a deadline has passed."""
-        if self.expired is None and not self.step.ended:
+        if self.pump.judge is not None and error.limit == "first_chunk_timeout":
+            self.pump.fail(error)  # the model may be asked again
+        elif self.expired is None and not self.step.ended:
             self.expired = error
             # A call that waits for an approval stays suspended, as when the block is left.
             if self.calls.undecided:
@@ -278,6 +280,8 @@ class Deadlines:
     """When the request was made, on ``time.monotonic``; None: when `set` is called."""
     at: At | None = None
     """Calls back at a time of the event loop; None before `set`."""
+    began_at: float = 0.0
+    """When the step began, on ``time.monotonic``."""
     look_every_s: float = math.inf
     look_until: float = math.inf
     """When the next look would be too late to count."""
@@ -288,18 +292,29 @@ class Deadlines:
 
     def set(self, at: At, run_began_at: float) -> None:
         """Starts the deadlines now, that of the run from its beginning, on ``time.monotonic``."""
-        limits, now = self.limits, time.monotonic()
+        self.began_at = now = time.monotonic()
         self.at, self.look_every_s = at, self.pump.idle_timeout_s / LOOKS
+        self.begin_source(self.pump, self.requested_at or now)
+        self._begin("step_timeout", now, "the step was not over", self.of_step)
+        self._begin("run_timeout", run_began_at, "the run was not over", self.of_step)
+
+    def begin_source(self, pump: Pump, requested_at: float) -> None:
+        """Starts the deadlines of a source: the first one, or that of another attempt."""
+        self.pump, self.look_until = pump, math.inf
         if self.look_every_s < math.inf:
             self._look()
-        for name, began, missed, kept in (
-            ("first_chunk_timeout", self.requested_at or now, "the source brought nothing", self.of_source),
-            ("step_timeout", now, "the step was not over", self.of_step),
-            ("run_timeout", run_began_at, "the run was not over", self.of_step),
-        ):
-            if (seconds := getattr(limits, name)) is not None:
-                passed = partial(self._passed, DeadlineExceeded(name, seconds, missed))
-                kept[name] = at(anyio.current_time() + seconds - (now - began), passed)
+        self._begin("first_chunk_timeout", requested_at, "the source brought nothing", self.of_source)
+
+    def _begin(self, name: str, began: float, missed: str, kept: dict[str, Timer]) -> None:
+        assert self.at is not None, "set"
+        if (seconds := getattr(self.limits, name)) is not None:
+            passed = partial(self._passed, DeadlineExceeded(name, seconds, missed))
+            kept[name] = self.at(anyio.current_time() + seconds - (time.monotonic() - began), passed)
+
+    def leaves(self, seconds: float, run_began_at: float) -> bool:
+        """Returns whether so many seconds are left of the step and of the run."""
+        ends = ((self.limits.step_timeout, self.began_at), (self.limits.run_timeout, run_began_at))
+        return all(most is None or began + most > time.monotonic() + seconds for most, began in ends)
 
     def source_is_over(self) -> None:
         """Stops the deadlines of the source, of which nothing more is expected."""

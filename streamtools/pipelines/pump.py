@@ -59,6 +59,11 @@ class Pump:
     """The ends of calls in the turn that is continued, by their ids."""
     _facts: StreamFacts | None
     """For observers that see the body itself; None if no model is asked."""
+    judge: Callable[[Exception, StreamEnd], bool] | None = None
+    """Returns whether the attempt that an error has ended is to be discarded, so that its last events are not
+    emitted."""
+    is_void: bool = False
+    """True if it is: nothing was emitted of its end."""
     raised: Exception | None = None
     """The error that the source, a transform or a stage raised."""
     must_pause: bool = False
@@ -86,7 +91,8 @@ class Pump:
             await self._run()
         if reading.cancelled_caught:
             try:
-                self._step.emit_all([*self._last_events(), *self._noted(refuse_deferred(self._decoder))])
+                last = [*self._last_events(), *self._noted(refuse_deferred(self._decoder))]
+                self._step.emit_all(self._judged(last))
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 
@@ -140,7 +146,8 @@ class Pump:
             await self._close_source(error, closing)
         await checkpoint()  # the grace may have swallowed a cancellation from outside
         if isinstance(error, Exception):  # a transform or a stage raised
-            self.raised = self.raised or error
+            self.raised = error if self.is_void else self.raised or error
+            self.is_void = False
         elif isinstance(error, anyio.get_cancelled_exc_class()):
             self.raised = self.raised or stray(error)
         elif error is not None:
@@ -169,13 +176,14 @@ class Pump:
             return self.raised
         error: StreamError = TruncatedStream(f"the source, a stage or a transform raised {type(self.raised).__name__}")
         if not self.came:
-            failed = self._failure(self.raised)
+            failed = self.failure(self.raised)
             words = REQUEST_OUTCOMES[failed.outcome]
             error = RequestError(f"{words} ({failed.error_type})", status=failed.status, retry_after=failed.retry_after)
         error.__cause__ = self.raised
         return error
 
-    def _failure(self, error: Exception) -> Failure:
+    def failure(self, error: Exception) -> Failure:
+        """Returns the way in which the request or its stream failed."""
         from ..sources.failures import failure_of  # most requests are answered
 
         return failure_of(error, status=self._source.status, headers=self._source.headers)
@@ -203,6 +211,8 @@ class Pump:
                     raise TypeError(
                         f"a transform yields events, not {type(event).__name__}; {_name(self._transforms[-1])} did so"
                     )
+                if self.is_void:
+                    continue  # the end of an attempt that is discarded by now
                 self._step.emit(event)
                 if self.must_pause or len(self._outbox.queue) >= self._outbox.full_at:
                     await self._pause()
@@ -251,7 +261,7 @@ class Pump:
         last = self._last_events()
         while chain.deferred is not None:
             last += self._noted(await self._settle_next())
-        yield last
+        yield self._judged(last)
 
     def _unsettled(self, earlier: Iterable[Event]) -> Iterator[Event]:
         """Yields the events of the turn that is continued but for those of calls whose end stands: the turn alone has
@@ -281,9 +291,16 @@ class Pump:
         ended = self.raised or (None if self.end is None else self.end.error)
         is_unanswered = self.raised is not None and not self.came
         if ended is not None and self._facts is not None and (is_unanswered or self._source.status is not None):
-            failed = self._failure(ended)
+            failed = self.failure(ended)
             self._step.emit(RequestFailed(failed.outcome, failed.error_type, failed.status, failed.retry_after))
         return last
+
+    def _judged(self, last: list[Event]) -> list[Event]:
+        """Returns the last events; none if the attempt is to be discarded."""
+        error = self.raised or (None if self.end is None else self.end.error)
+        if error is not None and self.judge is not None and self.end is not None:
+            self.is_void = self.judge(error, self.end)
+        return [] if self.is_void else last
 
     def _noted(self, last: list[Event]) -> list[Event]:
         for event in last:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..events import (
+    AttemptDiscarded,
     CausedEvent,
     Event,
     Observation,
@@ -26,6 +27,7 @@ from ..events import (
     ToolCallValidated,
 )
 from ..observers import Observer, Withheld
+from ..parts import Usage
 from ..text import type_name
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
@@ -92,7 +94,7 @@ class Step:
             queue.close()
         else:
             outbox.branches = (*outbox.branches, queue)
-            self._reroute()
+            self.reroute()
         return Branch(queue)
 
     def begin(
@@ -109,7 +111,7 @@ class Step:
         which saw it before."""
         self.number, self._causality = self._trajectory.begin_step()
         self.observers = [] if replayed else list(self._trajectory.observers)
-        self._reroute()
+        self.reroute()
         if self.observers:
             if self._trajectory.privacy is not None:
                 self.tell("obey", self._trajectory.privacy)
@@ -124,6 +126,21 @@ class Step:
             replayed=replayed,
         )
         self.emit(start)
+
+    def discard(self, event: AttemptDiscarded) -> None:
+        """Ends an attempt at the answer: the turn and the causes forget it, and its listeners hear no more."""
+        self._trajectory.discarded += event.usage or Usage()
+        self.emit(event)
+        self._causality.begin_attempt()
+        was, self._builder = self._builder, TurnBuilder()
+        self._builder.begin_as(was)
+        self._listeners = {}
+        self.reroute()
+
+    @property
+    def has_output(self) -> bool:
+        """True once the answer has shown something."""
+        return self._builder.has_parts
 
     def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """Ends the step with its last event. Idempotent."""
@@ -322,7 +339,7 @@ class Step:
             return (lambda: copies.values.of(parts()),)
         return tuple(copies.values.of(one) if isinstance(one, BaseException) else one for one in facts)
 
-    def _reroute(self) -> None:
+    def reroute(self) -> None:
         """Forgets the routes, since observers or branches have come or gone; without any, they are the listeners."""
         self._copied = {}
         if self.observers or self._outbox.branches:
@@ -332,7 +349,7 @@ class Step:
 
     def _leave(self, queue: BranchQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
-        self._reroute()
+        self.reroute()
 
     def _fails(self, observer: Observer, error: Exception) -> None:
         self._failures.append((observer, error))
@@ -344,7 +361,7 @@ class Step:
         for observer, error in failures:
             if any(known is observer for known in self.observers):
                 self.observers = [known for known in self.observers if known is not observer]
-                self._reroute()
+                self.reroute()
                 if not self.ended:
                     self.emit(StreamWarning("observer_failed", f"{type_name(observer)} raised {type_name(error)}"))
 

@@ -5,6 +5,7 @@ event is emitted, so that effects are attributed by identity and not by when the
 
     StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
     TextStart, ReasoningStart, … ← StreamStart             TextEnd ← TextStart
+    AttemptBegan ← StepStart, or the AttemptDiscarded before it, which is caused as a StepEnd is
     ToolCallStart ← StreamStart, and the start of the text or reasoning before it
     ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
     ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
@@ -27,6 +28,8 @@ from ..dispatch.budgets import Spent
 from ..dispatch.states import RunCounts
 from ..errors import LocalProtocolError
 from ..events import (
+    AttemptBegan,
+    AttemptDiscarded,
     CausedEvent,
     Observation,
     ReasoningEnd,
@@ -39,6 +42,7 @@ from ..events import (
     TextStart,
 )
 from ..observers import Observer
+from ..parts import Usage
 from ..telemetry import default_observers as observers_of_application
 from ..text import class_name, type_name
 
@@ -124,6 +128,8 @@ class Trajectory:
         """The number of the next event."""
         self.counts = RunCounts()
         """The run's counts of its calls, for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
+        self.discarded = Usage()
+        """The tokens of the attempts that were discarded (``retry=``), as far as they are known."""
         self.results: KeptResults | None = None
         """What its tools have returned; kept only where calls are read from the model's text."""
         self.origins: Index | None = None
@@ -310,6 +316,13 @@ class Causality:
     _said: int | None = None  # the start of the latest text or reasoning
     _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
+    def begin_attempt(self) -> None:
+        """Forgets the events of an attempt: they cause nothing more."""
+        self.observations.clear()
+        self._calls.clear()
+        self._parts.clear()
+        self._said = self._stream_end = None
+
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
         """Gives an event its number, its step, its time and its causes; those that it has already stand first."""
         root: tuple[int, ...] = () if self._root is None else (self._root,)
@@ -333,8 +346,10 @@ class Causality:
         elif isinstance(event, StepEnd):
             end = () if self._stream_end is None else (self._stream_end,)
             causes = (*end, *self.observations) or root
-        elif isinstance(event, (StepStart, StreamStart)):
+        elif isinstance(event, (StepStart, StreamStart, AttemptBegan, AttemptDiscarded)):
             causes = self.before if isinstance(event, StepStart) else root
+            if isinstance(event, AttemptDiscarded):
+                causes = (*root, *self.observations)
             self._root = seq
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))

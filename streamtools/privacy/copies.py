@@ -16,6 +16,7 @@ from typing import Any
 
 from ..events import (
     ApprovalRequested,
+    AttemptDiscarded,
     Event,
     OutputDelta,
     ReasoningDelta,
@@ -79,6 +80,8 @@ class Copies:
             return self._delta((event.step, event.call_id), event, "delta")
         if isinstance(event, OutputDelta):
             return [] if self._for_pages else [OutputDelta(seq=event.seq, step=event.step)]
+        if isinstance(event, AttemptDiscarded):
+            self._growing.clear()
         copy = self.values.fields(event)
         shown: list[Event] = []
         if kind in _ENDS:

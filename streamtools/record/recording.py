@@ -20,7 +20,7 @@ from typing import Annotated, Any, BinaryIO, TypeAlias
 
 from ..codec import read_event, read_value, written_value
 from ..errors import StreamError, StreamToolsError
-from ..events import CausedEvent, Event, Observation, StepEnd, StepStart
+from ..events import AttemptDiscarded, CausedEvent, Event, Observation, StepEnd, StepStart
 from ..fields import Range, read_object
 from ..limits import Limits
 from ..observers import StreamFacts
@@ -211,6 +211,9 @@ def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:
             builder = TurnBuilder()
         if builder is not None:
             builder.add(event)
+            if isinstance(event, AttemptDiscarded):
+                was, builder = builder, TurnBuilder()
+                builder.begin_as(was)
             if isinstance(event, StepEnd):
                 yield builder.build()
                 builder = None

@@ -30,6 +30,9 @@ from ..errors import LocalProtocolError, StreamError
 from ..events import (
     ApprovalRequested,
     ApprovalResolved,
+    AttemptBegan,
+    AttemptCommitted,
+    AttemptDiscarded,
     CausedEvent,
     Event,
     MessageAdded,
@@ -375,6 +378,8 @@ def _steps(recording: Recording) -> Iterator[_Step]:
             step.chunks.append(entry)
         elif isinstance(entry, SourceEnd) and step is not None:
             step.error = entry.error
+        elif isinstance(entry, AttemptDiscarded):
+            step = None  # another response follows in its place
     if step is not None:
         yield step
 
@@ -410,8 +415,8 @@ class _Body:
 # a decoder's kind has to be the next one in it.
 
 _OTHERS = (
-    StepStart, StepEnd, MessageAdded, RequestFailed, ToolStarted, ToolProgress, ApprovalRequested, ApprovalResolved,
-    Observation,
+    StepStart, StepEnd, MessageAdded, RequestFailed, AttemptBegan, AttemptDiscarded, AttemptCommitted, ToolStarted,
+    ToolProgress, ApprovalRequested, ApprovalResolved, Observation,
 )  # fmt: skip
 """Events that no decoder makes."""
 _EITHER = (StreamWarning, UnknownPayload)  # made by decoders, and by pipelines
@@ -474,6 +479,8 @@ class Redecoding:
                 self._seq = entry.seq
                 if isinstance(entry, StepStart) and not entry.asks_model:
                     self._end()  # its calls come out of no body
+                elif isinstance(entry, AttemptDiscarded):
+                    self._give_up()  # its last events were not emitted
                 yield at, self._checked(entry)
             elif isinstance(entry, StreamFacts):
                 self._begin(entry)

@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 from opentelemetry import metrics
 
 from .._version import __version__
-from ..events import Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
-from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES
+from ..events import AttemptBegan, AttemptDiscarded, Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
+from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, Usage
 from .names import SEMCONV, provider_of
 from .tracing import call_error_type, stream_error_type, stream_outcome
 
@@ -74,6 +74,7 @@ class Metrics:
         self._start: StepStart | None = None
         self._stream: StreamStart | None = None
         self._ended = False
+        self._asked_again: float | None = None
 
     @property
     def event_types(self) -> Collection[type[Event]]:
@@ -91,6 +92,7 @@ class Metrics:
 
     def _step_start(self, event: StepStart) -> None:
         self._start, self._stream, self._ended = event, None, False
+        self._asked_again = None
 
     def _stream_start(self, event: StreamStart) -> None:
         self._stream = event
@@ -105,9 +107,12 @@ class Metrics:
         stream = self._stream
         if stream is not None and event.seq - stream.seq > 1:
             self._record("time_per_output_chunk", (event.time - stream.time) / (event.seq - stream.seq - 1), attributes)
-        if event.usage is not None:
+        self._count(event.usage)
+
+    def _count(self, usage: Usage | None) -> None:
+        if usage is not None:
             for name, facts in COUNTS.items():
-                count = getattr(event.usage, name)
+                count = getattr(usage, name)
                 if facts.metric is not None and count is not None:
                     self._record("token_usage", count, {**self._of_chat(), "gen_ai.token.type": facts.metric})
 
@@ -118,6 +123,14 @@ class Metrics:
             if STEP_OUTCOMES[event.outcome].is_error:
                 attributes["error.type"] = _OTHER
             self._operation_ended(event.time, attributes)
+
+    def _attempt_began(self, event: AttemptBegan) -> None:
+        self._asked_again = None if event.attempt == 1 else event.time
+
+    def _attempt_discarded(self, event: AttemptDiscarded) -> None:
+        self._operation_ended(event.time, {**self._of_chat(), "error.type": event.error_type})
+        self._count(event.usage)
+        self._stream, self._ended = None, False
 
     def _operation_ended(self, at: float, attributes: dict[str, str]) -> None:
         self._ended = True
@@ -142,6 +155,8 @@ class Metrics:
     @property
     def _asked(self) -> float:
         start = self._start
+        if self._asked_again is not None:
+            return self._asked_again
         return 0.0 if start is None else start.time if start.requested_at is None else start.requested_at
 
     def _of_chat(self) -> dict[str, str]:
@@ -162,6 +177,8 @@ class Metrics:
 
 _HANDLERS: dict[type[Event], Callable[[Metrics, Any], None]] = {
     StepStart: Metrics._step_start,
+    AttemptBegan: Metrics._attempt_began,
+    AttemptDiscarded: Metrics._attempt_discarded,
     StreamStart: Metrics._stream_start,
     StreamEnd: Metrics._stream_end,
     StepEnd: Metrics._step_end,

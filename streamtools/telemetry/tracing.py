@@ -45,6 +45,8 @@ from ..errors import LocalProtocolError, ProviderError, RequestError, StreamErro
 from ..events import (
     ApprovalRequested,
     ApprovalResolved,
+    AttemptBegan,
+    AttemptDiscarded,
     CausedEvent,
     Event,
     Observation,
@@ -294,8 +296,24 @@ class Tracing:
             observed = {} if self._before is None else self._before.observed
             links = [self._builder.link("observed", observed[seq]) for seq in start.causes if seq in observed]
             found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
-            step.chat = step.open_chat = self._builder.start(step, name, found, step.began, links, SpanKind.CLIENT)
+            began = step.began if step.asked_at is None else step.asked_at
+            step.chat = step.open_chat = self._builder.start(step, name, found, began, links, SpanKind.CLIENT)
         return step.chat
+
+    def _attempt_began(self, step: OpenStep, event: AttemptBegan) -> None:
+        step.asked_at = None if event.attempt == 1 else event.time
+
+    def _attempt_discarded(self, step: OpenStep, event: AttemptDiscarded) -> None:
+        """Ends the chat span of a request whose answer broke off; the next one has a span of its own."""
+        span = self._chat(step)
+        if step.run is not None and event.usage is not None:
+            step.run.usage = event.usage if step.run.usage is None else step.run.usage + event.usage
+        if span is not None:
+            self._builder.describe_failure(span, "the answer broke off, and was asked for again", None, None, 0)
+            span.set_attribute("error.type", self._writer.text(event.error_type))
+            span.end(step.ns(event.time))
+        step.chat = step.open_chat = step.stream = None
+        step.calls, step.text, step.text_size = {}, [], 0
 
     def _text(self, step: OpenStep, event: TextDelta) -> None:
         # What goes beyond an attribute would be cut; it need not be kept.
@@ -847,6 +865,8 @@ class OpenStep:
     chat: Span | None = None
     open_chat: Span | None = None
     """`chat`, until it has ended."""
+    asked_at: float | None = None
+    """When the model was asked again, in a second or later attempt."""
     stream: StreamStart | None = None
     end: StreamEnd | None = None
     calls: dict[str, OpenToolSpan] = field(default_factory=dict)
@@ -1063,6 +1083,8 @@ def _of_calls(draw: Callable[[CallSpans, OpenStep, Any], None]) -> Callable[[Tra
 
 _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
     StepStart: Tracing._step_start,
+    AttemptBegan: Tracing._attempt_began,
+    AttemptDiscarded: Tracing._attempt_discarded,
     StreamStart: Tracing._stream_start,
     ApprovalRequested: _of_calls(CallSpans.approval_requested),
     ApprovalResolved: _of_calls(CallSpans.approval_resolved),

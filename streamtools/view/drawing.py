@@ -18,6 +18,7 @@ from typing import Any
 from ..events import (
     ApprovalRequested,
     ApprovalResolved,
+    AttemptDiscarded,
     CausedEvent,
     Event,
     EventsDropped,
@@ -294,11 +295,21 @@ class Drawing:
             step.error = self._error_words(event.error)
         if event.usage is not None:
             step.usage = {name: count for name, count in asdict(event.usage).items() if count is not None}
-        # A stream that was cut has pieces without an end.
-        for at, kind in tuple(self._open):
-            if at == event.step:
-                self._close(at, kind)
+        self._close_all(event.step)
         return step
+
+    def _attempt_discarded(self, event: AttemptDiscarded) -> Lane:
+        step = self._step(event.step)
+        step.warnings.append((self._now, "attempt_discarded", event.error_type))
+        self._close_all(event.step)
+        self._end_calls(event.step)  # ids may recur
+        return step
+
+    def _close_all(self, number: int) -> None:
+        """Closes the pieces of a stream that was cut: they have no end."""
+        for at, kind in tuple(self._open):
+            if at == number:
+                self._close(at, kind)
 
     def _step_end(self, event: StepEnd) -> Lane:
         return self._end_step(event.step, event.outcome)
@@ -306,13 +317,16 @@ class Drawing:
     def _end_step(self, number: int, outcome: str | None) -> Lane:
         step = self._step(number)
         step.end, step.outcome = self._now, outcome
+        self._end_calls(number)
+        return step
+
+    def _end_calls(self, number: int) -> None:
         # Every call of ours has its observation by now. The provider's calls, and those that were left to others, get
         # none.
         for call in self._calls.pop(number, {}).values():
             if call.outcome is None:
                 call.end, call.outcome = self._now, PROVIDERS if call.kind == "server" else LEFT
                 self.picture.touch(call)
-        return step
 
     def _warned(self, event: StreamWarning) -> Lane:
         step = self._step(event.step)
@@ -439,6 +453,7 @@ _DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
     StepStart: Drawing._step_start,
     StreamStart: Drawing._stream_start,
     StreamEnd: Drawing._stream_end,
+    AttemptDiscarded: Drawing._attempt_discarded,
     StepEnd: Drawing._step_end,
     StreamWarning: Drawing._warned,
     TextStart: Drawing._piece_start,

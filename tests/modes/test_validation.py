@@ -12,13 +12,13 @@ import pytest
 
 from streamtools import Tool, ToolContext, tool
 from streamtools.modes import (
+    AskAgain,
     JSONObjectAdapter,
     NativeToolAdapter,
     OpenAIStructuredAdapter,
     ParsedAdapter,
     Payload,
     RetriesSpent,
-    Retry,
     RetryBudget,
     ToolCallingAdapter,
     ToolCallValidation,
@@ -199,8 +199,8 @@ def test_a_model_is_told_what_was_wrong_until_the_budget_is_spent() -> None:
     budget = RetryBudget()
     first = budget.failed("ArgValidationError: query\n  Field required")
     content = "Error: ArgValidationError: query\n  Field required. Try again."
-    assert first == Retry(message={"role": "user", "content": content}, attempt=1, left=1)
-    assert budget.failed("again") == Retry(
+    assert first == AskAgain(message={"role": "user", "content": content}, attempt=1, left=1)
+    assert budget.failed("again") == AskAgain(
         message={"role": "user", "content": "Error: again. Try again."}, attempt=2, left=0
     )
     assert budget.failed("and again") == RetriesSpent(attempts=2, error_message="and again")
@@ -208,9 +208,9 @@ def test_a_model_is_told_what_was_wrong_until_the_budget_is_spent() -> None:
 
 def test_success_gives_the_budget_back() -> None:
     budget = RetryBudget(1)
-    assert isinstance(budget.failed("x"), Retry)
+    assert isinstance(budget.failed("x"), AskAgain)
     budget.succeeded()
-    assert isinstance(budget.failed("x"), Retry)
+    assert isinstance(budget.failed("x"), AskAgain)
     assert isinstance(budget.failed("x"), RetriesSpent)
 
 
