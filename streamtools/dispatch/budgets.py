@@ -129,6 +129,13 @@ class Budgets:
             if self._pool is not None:
                 self._pool.add_tokens(tokens)
 
+    def leaves_tokens(self, usage: Usage | None) -> bool:
+        """Returns whether tokens are left once those of a response are counted."""
+        tokens, most, pool = tokens_of(usage) or 0, self._limits.token_budget, self._pool
+        if most is not None and self._run.tokens + tokens >= most:
+            return False
+        return pool is None or pool.tokens is None or pool.spent.tokens + tokens < pool.tokens
+
     def tokens_exceeded(self) -> BudgetExceeded | None:
         """Returns the error if the tokens of one of the budgets are spent."""
         if not self.bound_tokens:

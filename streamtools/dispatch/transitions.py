@@ -640,10 +640,9 @@ class Calls:
         """Cancels the calls of discarded attempts that none of these is the same as: all of them are announced."""
         carried.cancel_all_but(self._transitions.calls.values())
 
-    @property
-    def are_tokens_spent(self) -> bool:
-        """True if no model may be asked any more, by one of the budgets."""
-        return self._transitions.budgets.tokens_exceeded() is not None
+    def leaves_tokens(self, usage: Usage | None) -> bool:
+        """Returns whether a model may be asked, by the budgets, once this response is counted."""
+        return self._transitions.budgets.leaves_tokens(usage)
 
     def take_back(self, call_id: str) -> None:
         """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""

@@ -43,7 +43,7 @@ from ..event_loop import (
 from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
 from ..limits import Limits
 from ..observers import StreamFacts
-from ..parts import ToolCall
+from ..parts import ToolCall, Usage
 from ..sources import Source
 from ..text import shown_by, type_name
 from ..tools import Toolset
@@ -742,9 +742,9 @@ class Pipeline:
         """True once a call has begun that must not run twice."""
         return self._calls.is_bound
 
-    def leaves(self, seconds: float) -> bool:
+    def leaves(self, seconds: float, usage: Usage | None) -> bool:
         """Returns whether so many seconds, and some tokens, are left of the step and of the run."""
-        return not self._calls.are_tokens_spent and self._deadlines.leaves(seconds, self.trajectory.began_at)
+        return self._calls.leaves_tokens(usage) and self._deadlines.leaves(seconds, self.trajectory.began_at)
 
     def failure(self, error: Exception) -> Failure:
         """Returns the way in which the attempt failed."""

@@ -28,6 +28,7 @@ from ..wires import Wire
 if TYPE_CHECKING:
     from ..dispatch import DispatchOptions
     from ..observers import StreamFacts
+    from ..parts import Usage
     from ..sources import Source
     from ..sources.failures import Failure
     from ..tools import Toolset
@@ -120,8 +121,8 @@ class Sight(Protocol):
         """True once a call has begun that must not run twice."""
         ...
 
-    def leaves(self, seconds: float) -> bool:
-        """Returns whether so many seconds, and some tokens, are left of the step and of the run."""
+    def leaves(self, seconds: float, usage: Usage | None) -> bool:
+        """Returns whether so many seconds, and some tokens behind those used, are left of the step and of the run."""
         ...
 
     def failure(self, error: Exception) -> Failure:
@@ -192,7 +193,7 @@ class Retrying:
             return False
         pause = retry.pause(self._of_request, failure.retry_after) if is_left else 0.0
         total = math.inf if retry.total is None else retry.total
-        if time.monotonic() + pause - self._began_at > total or not sight.leaves(pause):
+        if time.monotonic() + pause - self._began_at > total or not sight.leaves(pause, end.usage):
             return False
         self._next = (fallback, failure, pause, end.error.kind)
         return True
