@@ -300,8 +300,8 @@ class JournaledRun:
     # -- as an observer --
 
     def begin_stream(self, stream: StreamFacts, /) -> None:
-        """Notes by which made-up ids the response is decoded."""
-        self._salt = self._run.salts
+        """Begins with the body of an attempt; notes by which made-up ids it is decoded."""
+        self._items, self._salt = [], self._run.salts
 
     def on_item(self, item: Any, /) -> None:
         """Keeps a piece of the body."""

@@ -17,7 +17,7 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat
 
-from streamtools import Decision, Limits, Observation, Trajectory, tool
+from streamtools import Decision, Limits, Observation, Retry, Trajectory, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
@@ -380,6 +380,32 @@ def test_what_the_model_has_read_in_a_replayed_step_is_known(tmp_path: Path) -> 
         run = bank.run(folder / "quoted.db", mode=ValidatedAdapter())
         await read(run)
         assert (outcomes(run), bank.paid) == ([["ok"], ["quoted_call"], []], [])
+
+    on_both(case, tmp_path)
+
+
+def test_of_attempts_the_one_that_counts_is_on_record(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        for start in ("auto", "early"):
+            broken = [*TWO_STEPS[0][:-2], ConnectionResetError()]
+            bank = Bank(broken, *TWO_STEPS, [ConnectionResetError()], [*ANSWER[:2], ConnectionResetError()], ANSWER)
+            path = folder / f"{start}.db"
+            options: dict[str, Any] = {
+                "retry": Retry(backoff=0, attempts=2, after_output=start == "auto"),
+                "start": start,
+            }
+            if start == "early":
+                bank.bodies.pop(0)
+            with pytest.raises(ConnectionResetError):
+                await read(bank.run(path, **options))
+            assert bank.paid == ["x", "y"]
+            run = bank.run(path, **options)
+            await read(run)
+            assert (run.outcome, bank.paid, outcomes(run)) == ("answered", ["x", "y"], [["ok", "ok"], ["ok"], []])
+            assert [turn.text for turn in run.turns] == ["First.", "Then.", "All paid."]
+            again = bank.run(path, **options)
+            await read(again)
+            assert again.messages == run.messages
 
     on_both(case, tmp_path)
 
