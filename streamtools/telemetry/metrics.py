@@ -4,13 +4,16 @@
 
 A pipeline has both, where the application has set their providers. Names and buckets:
 https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (gen-ai-metrics.md, read 2026-11-23);
-`streamtools.*` names are ours.
+https://github.com/open-telemetry/semantic-conventions-genai/tree/main/docs/gen-ai (client-inference.md,
+gen-ai-metrics.md and non-normative/migration.md, read 2026-11-28). `streamtools.*` names are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,11 +21,13 @@ from opentelemetry import metrics
 
 from .._version import __version__
 from ..events import AttemptBegan, AttemptDiscarded, Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
-from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, Usage
-from .names import SEMCONV, provider_of
+from ..observers import RunFacts
+from ..parts import COUNTS, OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, Usage
+from ..text import class_name
+from .names import SEMCONV, provider_of, request_model
 from .tracing import call_error_type, stream_error_type, stream_outcome
 
-__all__ = ["MAX_MODELS", "NAMES", "Metrics", "MetricNames"]
+__all__ = ["MAX_MODELS", "METRIC_PROFILES", "NAMES", "Metrics", "MetricNames"]
 
 MAX_MODELS = 100
 """Different names of models in the attributes of one process; the others are ``_OTHER``."""
@@ -32,6 +37,8 @@ _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 2
 _FIRST_CHUNK = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 _PER_CHUNK = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
 _TOKENS = tuple(4**power for power in range(14))
+_AGENT_SECONDS = tuple(0.1 * 2**power for power in range(13))
+_CALLS = tuple(2**power for power in range(8))
 _OTHER = "_OTHER"
 
 _models: set[str] = set()
@@ -55,10 +62,39 @@ class MetricNames:
     """Calls, by their outcome."""
     wait_duration: str | None = "streamtools.wait.duration"
     """Seconds in which a call could not start, by `Wait.reason`."""
+    usage: str | None = None
+    """Begins the names of counters of tokens, by ``gen_ai.token.modality``."""
+    usage_of_operation: str | None = None
+    """Begins the names of histograms of a response's tokens: input and output."""
+    agent_duration: str | None = None
+    """Seconds of a run that was entered: a `Trajectory`, or one of `agent_loop`."""
+    agent_inference_calls: str | None = None
+    """Requests to a model in a run."""
+    agent_tool_calls: str | None = None
+    """Calls of a run whose tool ran."""
 
 
 NAMES = MetricNames()
 """The GenAI conventions v1.41, and the new repository's name for tools' durations."""
+
+METRIC_PROFILES: Mapping[str, MetricNames] = MappingProxyType(
+    {
+        "semconv-1.41": NAMES,
+        "genai-0.1": replace(
+            NAMES,
+            operation_duration="gen_ai.client.inference.duration",
+            token_usage=None,
+            time_to_first_chunk="gen_ai.client.inference.time_to_first_chunk",
+            time_per_output_chunk="gen_ai.client.inference.time_per_output_chunk",
+            usage="gen_ai.client.inference.usage",
+            usage_of_operation="gen_ai.client.inference.operation",
+            agent_duration="gen_ai.invoke_agent.duration",
+            agent_inference_calls="gen_ai.invoke_agent.inference_calls",
+            agent_tool_calls="gen_ai.invoke_agent.tool_calls",
+        ),
+    }
+)
+"""The profiles by the names that `Metrics` accepts, which are those of `Tracing`."""
 
 
 class Metrics:
@@ -66,15 +102,26 @@ class Metrics:
 
     Args:
         meter_provider: takes the metrics; by default the global provider.
-        names: a profile, say ``dataclasses.replace(NAMES, token_usage=None)``.
+        names: a profile: ``"semconv-1.41"``, ``"genai-0.1"``, or a `MetricNames`, say
+            ``dataclasses.replace(NAMES, token_usage=None)``.
+
+    Raises:
+        ValueError: an unknown profile.
     """
 
-    def __init__(self, meter_provider: metrics.MeterProvider | None = None, *, names: MetricNames = NAMES) -> None:
+    def __init__(
+        self, meter_provider: metrics.MeterProvider | None = None, *, names: MetricNames | str = "semconv-1.41"
+    ) -> None:
+        if isinstance(names, str):
+            if names not in METRIC_PROFILES:
+                raise ValueError(f"names={names!r}: must be a MetricNames or one of {', '.join(METRIC_PROFILES)}")
+            names = METRIC_PROFILES[names]
         self._instruments = _instruments_of(meter_provider or metrics.get_meter_provider(), names)
         self._start: StepStart | None = None
         self._stream: StreamStart | None = None
         self._ended = False
         self._asked_again: float | None = None
+        self._run: _OpenRun | None = None
 
     @property
     def event_types(self) -> Collection[type[Event]]:
@@ -90,6 +137,22 @@ class Metrics:
     def around_tool(self, call_id: str) -> None:
         """Returns None: nothing is to be held."""
 
+    def begin_run(self, run: RunFacts) -> None:
+        """Begins to time a run, and to count its calls."""
+        self._run = _OpenRun(run.name, time.monotonic())
+
+    def end_run(self, outcome: str | None, error: BaseException | None) -> None:
+        """Records the run's metrics."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        attributes = {} if run.name is None else {"gen_ai.agent.name": run.name}
+        self._record("agent_inference_calls", run.inference_calls, attributes)
+        self._record("agent_tool_calls", run.tool_calls, attributes)
+        if isinstance(error, Exception) or any(name == outcome and one.is_error for name, one in RUN_OUTCOMES.items()):
+            attributes["error.type"] = _OTHER if error is None else class_name(error)
+        self._record("agent_duration", max(0.0, time.monotonic() - run.began), attributes)
+
     def _step_start(self, event: StepStart) -> None:
         self._start, self._stream, self._ended = event, None, False
         self._asked_again = None
@@ -102,7 +165,7 @@ class Metrics:
         outcome, attributes = stream_outcome(event), self._of_chat()
         if STEP_OUTCOMES[outcome].is_error:
             attributes["error.type"] = stream_error_type(event.error)
-        self._operation_ended(event.time, attributes)
+        self._operation_ended(event.time, attributes, event.usage)
         # One mean for a response: an observation for each chunk would cost something per token.
         stream = self._stream
         if stream is not None and event.seq - stream.seq > 1:
@@ -122,21 +185,31 @@ class Metrics:
             attributes = self._of_chat()
             if STEP_OUTCOMES[event.outcome].is_error:
                 attributes["error.type"] = _OTHER
-            self._operation_ended(event.time, attributes)
+            self._operation_ended(event.time, attributes, None)
 
     def _attempt_began(self, event: AttemptBegan) -> None:
         self._asked_again = None if event.attempt == 1 else event.time
 
     def _attempt_discarded(self, event: AttemptDiscarded) -> None:
-        self._operation_ended(event.time, {**self._of_chat(), "error.type": event.error_type})
+        self._operation_ended(event.time, {**self._of_chat(), "error.type": event.error_type}, event.usage)
         self._count(event.usage)
         self._stream, self._ended = None, False
 
-    def _operation_ended(self, at: float, attributes: dict[str, str]) -> None:
+    def _operation_ended(self, at: float, attributes: dict[str, str], usage: Usage | None) -> None:
         self._ended = True
         # A step of given or resumed calls asks no model.
-        if self._start is not None and self._start.asks_model:
-            self._record("operation_duration", max(0.0, at - self._asked), attributes)
+        if self._start is None or not self._start.asks_model:
+            return
+        self._record("operation_duration", max(0.0, at - self._asked), attributes)
+        if self._run is not None:
+            self._run.inference_calls += 1
+        # "0 if the response was not received or did not contain token usage", so that none is missing in a rate.
+        usage = usage or _NO_USAGE
+        for count in _OF_OPERATION:
+            self._record(f"usage_of_operation.{count}", getattr(usage, count) or 0, attributes)
+        for count in _COUNTED if f"usage.{_COUNTED[0]}" in self._instruments else ():
+            for modality, tokens in _by_modality(usage, count):
+                self._record(f"usage.{count}", tokens, {**self._of_chat(), "gen_ai.token.modality": modality})
 
     def _observation(self, event: Observation) -> None:
         # Each set of attributes is a time series of its own. An id is in none of them, and a name only if a tool of the
@@ -151,6 +224,8 @@ class Metrics:
         if event.duration is not None:
             failed = {} if OUTCOMES[event.outcome].stage is None else {"error.type": call_error_type(event)}
             self._record("tool_duration", event.duration, {**tool, **failed})
+            if self._run is not None:
+                self._run.tool_calls += 1
 
     @property
     def _asked(self) -> float:
@@ -161,6 +236,9 @@ class Metrics:
 
     def _of_chat(self) -> dict[str, str]:
         attributes = {"gen_ai.operation.name": "chat"}
+        request = None if self._start is None else self._start.request
+        if request is not None and (asked := request_model(request)) is not None:
+            attributes["gen_ai.request.model"] = _bounded(asked)
         if self._stream is not None:
             attributes["gen_ai.provider.name"] = provider_of(self._stream.wire)
             if self._stream.model is not None:
@@ -171,6 +249,33 @@ class Metrics:
         record = self._instruments.get(which)
         if record is not None:
             record(value, attributes)
+
+
+@dataclass(slots=True)
+class _OpenRun:
+    name: str | None
+    began: float
+    inference_calls: int = 0
+    tool_calls: int = 0
+
+
+# -- tokens by modality ------------------------------------------------------------------------------------------------
+
+_NO_USAGE = Usage()
+_OF_OPERATION = ("input_tokens", "output_tokens")
+_COUNTED = (*_OF_OPERATION, "cached_input_tokens", "cache_write_input_tokens", "reasoning_tokens")
+"""The counts that have a counter; each of the last three is a part of one of the others."""
+_AUDIO = {"input_tokens": "audio_input_tokens", "output_tokens": "audio_output_tokens"}
+
+
+def _by_modality(usage: Usage, count: str) -> Iterator[tuple[str, int]]:
+    """Yields the modalities of a count with their tokens; that of all but sound is not known."""
+    tokens, audio = getattr(usage, count), getattr(usage, _AUDIO.get(count, ""), None)
+    if tokens is None and count not in _OF_OPERATION:
+        return
+    if audio:
+        yield "audio", audio
+    yield "unknown", max(0, (tokens or 0) - (audio or 0))
 
 
 # -- instruments -------------------------------------------------------------------------------------------------------
@@ -195,6 +300,9 @@ _HISTOGRAMS: Mapping[str, tuple[str, str, tuple[float, ...]]] = {
     "time_per_output_chunk": ("s", "Mean time per event after the first chunk", _PER_CHUNK),
     "tool_duration": ("s", "Duration of a tool", _SECONDS),
     "wait_duration": ("s", "Time in which a call could not start", _SECONDS),
+    "agent_duration": ("s", "Duration of a run", _AGENT_SECONDS),
+    "agent_inference_calls": ("{inference_call}", "Requests to a model in a run", _CALLS),
+    "agent_tool_calls": ("{tool_call}", "Calls of a run whose tool ran", _CALLS),
 }
 
 
@@ -218,7 +326,24 @@ def _made(meter: metrics.Meter, names: MetricNames) -> dict[str, _Record]:
             ).record
     if names.calls is not None:
         records["calls"] = meter.create_counter(names.calls, "{call}", "Calls, by their outcome").add
+    for count in _COUNTED if names.usage is not None else ():
+        records[f"usage.{count}"] = meter.create_counter(
+            f"{names.usage}.{_suffix(count)}", "{token}", f"Tokens {COUNTS[count].label}"
+        ).add
+    for count in _OF_OPERATION if names.usage_of_operation is not None else ():
+        records[f"usage_of_operation.{count}"] = meter.create_histogram(
+            f"{names.usage_of_operation}.{_suffix(count)}",
+            "{token}",
+            f"Tokens {COUNTS[count].label} of a model's response",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        ).record
     return records
+
+
+def _suffix(count: str) -> str:
+    """Returns a count's own part of its name, by the newer conventions."""
+    facts = COUNTS[count]
+    return facts.profiles.get("genai-0.1", facts.span).removeprefix("gen_ai.usage.")
 
 
 def _bounded(model: str) -> str:

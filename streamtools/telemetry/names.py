@@ -121,6 +121,10 @@ class Names:
         default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
     )
     """A name for each count of `Usage`; one without a name is not emitted."""
+    run_usage: Mapping[str, str | None] = field(
+        default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
+    )
+    """A name for each count of `Usage` on the span of a run: their sums."""
     cost: str | None = "streamtools.cost"
     """In the currency of the caller's ``prices=``; of a run the sum."""
     input_messages: str | None = "gen_ai.input.messages"
@@ -129,6 +133,8 @@ class Names:
     """Content; only if it is captured, and the caller gave it."""
     output_messages: str | None = "gen_ai.output.messages"
     """Content; only if it is captured."""
+    message_finish: str | None = "finish_reason"
+    """The member of an output message that contains the finish."""
 
     # -- a tool call --
     tool_name: str | None = "gen_ai.tool.name"
@@ -225,10 +231,16 @@ class Names:
 SEMCONV = Names()
 """The GenAI semantic conventions v1.41."""
 
+_USAGE_0_1 = {count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()}
+
+# https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/non-normative/migration.md (read
+# 2026-11-28): #469 removed the tokens of caches from an agent's span, #363 the finish from messages.
 GENAI_0_1 = replace(
     SEMCONV,
     schema_url=None,  # the address of its schema was another one in each version that was read
-    usage={count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()},
+    usage=_USAGE_0_1,
+    run_usage=_USAGE_0_1 | dict.fromkeys(("cached_input_tokens", "cache_write_input_tokens")),
+    message_finish=None,
 )
 """The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, where they are
 written here."""

@@ -467,13 +467,13 @@ class AttributeWriter:
         self._put(found, names.run_outcome, outcome)
         if error is not None or outcome == "error":
             found[names.error_type] = OTHER if error is None else self.text(class_name(error))
-        self._put_usage(found, run.usage)
+        self._put_usage(found, run.usage, names.run_usage)
         self._put(found, names.cost, run.cost)
         return found
 
-    def _put_usage(self, found: Attributes, usage: Usage | None) -> None:
+    def _put_usage(self, found: Attributes, usage: Usage | None, names: Mapping[str, str | None]) -> None:
         if usage is not None:
-            for count, name in self.names.usage.items():
+            for count, name in names.items():
                 self._put(found, name, getattr(usage, count, None))
 
     # -- a step --
@@ -527,7 +527,7 @@ class AttributeWriter:
         if finish is not None:
             self._put(found, names.finish_reasons, (self.text(finish),))
         self._put(found, names.stream_finish, end.finish)
-        self._put_usage(found, end.usage)
+        self._put_usage(found, end.usage, names.usage)
         self._put(found, names.cost, cost)
         return found
 
@@ -557,8 +557,8 @@ class AttributeWriter:
             elif part.kind in _KINDS_OF_TEXT and part.text:
                 parts.append({"type": _KINDS_OF_TEXT[part.kind], "content": part.text[: self.max_chars]})
         message: dict[str, Any] = {"role": "assistant", "parts": parts}
-        if end is not None and end.finish is not None:
-            message["finish_reason"] = end.finish
+        if end is not None and end.finish is not None and self.names.message_finish is not None:
+            message[self.names.message_finish] = end.finish
         found: Attributes = {}
         self._put_content(found, self.names.output_messages, _json([message]))
         return found

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import astuple, fields, replace
 
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from scripted import Spans
+from streams import chat, stream
 from wire_cases import CASES
 
-from streamtools import Usage
+from streamtools import Trajectory, Usage, pipeline
+from streamtools.privacy import Privacy
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.metrics import METRIC_PROFILES
 from streamtools.telemetry.names import PROFILES, SEMCONV, Names, provider_of
 from streamtools.wires import WIRES, find, register, unregister
 
@@ -46,6 +52,35 @@ def test_the_newer_profile_changes_what_its_conventions_renamed_and_nothing_else
         "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.audio.input_tokens", "gen_ai.usage.audio.output_tokens",
     }  # fmt: skip
     assert len(before - after) == 3
+    assert METRIC_PROFILES.keys() == PROFILES.keys()
+
+
+WITHDRAWN = {"gen_ai.usage.cache_creation.input_tokens", "finish_reason"}
+WITHDRAWN_FROM_AGENTS = {
+    "gen_ai.agent.id", "gen_ai.agent.version", "gen_ai.provider.name", "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_write.input_tokens",
+}  # fmt: skip
+"""The migration guide of the newer conventions, as far as it concerns spans that are written here."""
+
+
+@pytest.mark.anyio
+async def test_no_span_of_the_newer_profile_has_a_name_that_its_conventions_withdrew(spans: Spans) -> None:
+    usage = (
+        b'data: {"object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5,'
+        b'"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":2}}}\n\n'
+    )
+    *events, done = chat(text=["Hi."])
+    for profile in PROFILES:
+        run = Trajectory(
+            name="a", privacy=Privacy(content_in_spans=True), observers=[Tracing(spans.provider, names=profile)]
+        )
+        async with run, pipeline(stream([*events, usage, done]), trajectory=run) as seen:
+            _ = [event async for event in seen]
+        agent, answer = (dict(spans.all[at].attributes or {}) for at in (-1, -3))
+        (message,) = json.loads(answer["gen_ai.output.messages"])
+        found = {*answer, *message} & WITHDRAWN | agent.keys() & WITHDRAWN_FROM_AGENTS
+        assert bool(found) == (profile == "semconv-1.41"), found
+        assert agent["gen_ai.usage.input_tokens"] == 9
 
 
 @pytest.mark.parametrize("profile", PROFILES)
