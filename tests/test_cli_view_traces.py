@@ -164,6 +164,8 @@ def test_an_address_that_gives_no_trace_is_a_mistake_of_one_line_without_its_sec
             (f"{jaeger.url}/search?{SECRET}", {}, "expected a path that ends in /trace/ID"),
             (f"{jaeger.url}/trace/xyz\r\nHost:{SECRET}", {}, "expected a path that ends in /trace/ID"),
             (f"http://127.0.0.1:port{SECRET}/trace/{TRACE}", {}, "its host or its port makes no sense"),
+            (f"http://{'a' * 99}.x/trace/{TRACE}", {}, "cannot fetch http://aaa"),
+            (f"http://[::1]:1/trace/{TRACE}", {}, "cannot fetch http://[::1]:1/trace/"),
             (f"file:///etc/{SECRET}", {}, "expected http:// or https://"),
             (f"http://127.0.0.1:1/trace/{TRACE}", {}, "cannot fetch http://127.0.0.1:1/trace/"),
         ):

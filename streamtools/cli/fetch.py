@@ -43,8 +43,9 @@ class TraceAddress(NamedTuple):
     trace: str
 
     def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port is None else f":{self.port}"
-        return one_line(f"{self.scheme}://{self.host}{port}{self.base}/trace/{self.trace}", _SHOWN)
+        return one_line(f"{self.scheme}://{host}{port}{self.base}/trace/{self.trace}", _SHOWN)
 
 
 def trace_address(address: str) -> TraceAddress:
@@ -82,18 +83,23 @@ def fetch_trace(place: TraceAddress, *, most_bytes: int = MOST_BYTES, timeout_s:
     for path in ("/api/v3/traces/", "/api/traces/"):
         try:
             status, content = _get(place, f"{place.base}{path}{place.trace}", most_bytes, timeout_s)
-            documents = load_documents(content).documents if status == http.HTTPStatus.OK else []
         except _Refused as error:
             raise StreamToolsError(f"cannot fetch {place}: {error}") from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, UnicodeError) as error:  # the last of a host's name
             words = getattr(error, "strerror", None) or type(error).__name__
             raise StreamToolsError(f"cannot fetch {place}: {one_line(words, _SHOWN)}") from error
-        except (ValueError, RecursionError):  # the page of a Jaeger that does not know the path
-            documents = []
+        documents = _documents(content) if status == http.HTTPStatus.OK else []
         if any(map(is_trace, documents)):
             return documents
         answers.append(f"{path}… answered {status}{'' if status != http.HTTPStatus.OK else ' without a trace'}")
     raise StreamToolsError(f"cannot fetch {place}: {', '.join(answers)}")
+
+
+def _documents(content: bytes) -> list[object]:
+    try:
+        return load_documents(content).documents
+    except (ValueError, RecursionError):  # the page of a Jaeger that does not know the path
+        return []
 
 
 class _Refused(Exception):

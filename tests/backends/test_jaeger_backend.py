@@ -17,6 +17,9 @@ import pytest
 from servers import eventually
 from sums import AGENT, ARGUMENTS, CONVERSATION, FAILING, MODEL, SAYS, SPANS, USAGE, send
 
+from streamtools.cli.fetch import fetch_trace, trace_address
+from streamtools.view import draw_traces
+
 WANTED = ("STREAMTOOLS_JAEGER_URL", "OTEL_EXPORTER_OTLP_ENDPOINT")
 MISSING = [name for name in WANTED if not os.environ.get(name)]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"NO JAEGER WAS ASKED: {' and '.join(MISSING)} NOT SET")
@@ -45,6 +48,16 @@ def attributes(held: dict[str, Any]) -> dict[str, Any]:
 def _value(value: dict[str, Any]) -> Any:
     ((kind, said),) = value.items()
     return int(said) if kind == "intValue" else said
+
+
+def test_a_trace_is_the_same_picture_by_either_api_of_jaeger() -> None:
+    trace_id = send(None).trace_id
+    assert eventually(lambda: spans_of(trace_id))
+    base = os.environ["STREAMTOOLS_JAEGER_URL"].rstrip("/")
+    picture = draw_traces(*fetch_trace(trace_address(f"{base}/trace/{trace_id}?uiFind=x")))
+    assert [(call.name, call.outcome) for call in picture.calls] == [("add", "ok"), ("root", "failed")]
+    older = httpx.get(f"{base}/api/traces/{trace_id}", timeout=30, trust_env=False).json()
+    assert draw_traces(older).patch() == picture.patch()
 
 
 def test_jaeger_gives_the_run_back_with_its_tree_its_content_its_links_and_its_failure() -> None:

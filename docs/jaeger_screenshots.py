@@ -1,0 +1,72 @@
+"""Makes the pictures of a Jaeger from a run of the demo: ``python docs/jaeger_screenshots.py``, where Chromium is.
+
+``STREAMTOOLS_JAEGER_URL`` is Jaeger's interface (``http://localhost:16686``), ``OTEL_EXPORTER_OTLP_ENDPOINT`` where it
+takes spans (``http://localhost:4318``), as for `make test-backends`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from demo import Options, run  # noqa: E402  # the repository comes first
+from streamtools import StreamToolsError  # noqa: E402
+from streamtools.cli.fetch import fetch_trace, trace_address  # noqa: E402
+
+PICTURES = ROOT / "docs" / "pictures"
+NEEDED = ("STREAMTOOLS_JAEGER_URL", "OTEL_EXPORTER_OTLP_ENDPOINT")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars",
+         "--virtual-time-budget=8000")  # fmt: skip
+PATIENCE_S = 30.0
+
+
+def main() -> int:
+    """Writes the pictures; returns the exit status."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    missing = [*(name for name in NEEDED if not os.environ.get(name)), *(() if chromium else ("Chromium",))]
+    if chromium is None or missing:
+        print(f"missing: {', '.join(missing)}", file=sys.stderr)
+        return 1
+    os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "true"  # Jaeger shows arguments and results
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "demo.json")
+        run(Options(trace=file), io.StringIO())
+        trace_id = json.loads(file.read_bytes())["data"][0]["traceID"]
+    address = f"{os.environ[NEEDED[0]].rstrip('/')}/trace/{trace_id}"
+    wait_for(address)
+    for name, query, height in (("trace", "", 476), ("chat", "?uiFind=get_weather", 800)):
+        picture = PICTURES / f"jaeger-{name}.png"
+        command = [chromium, *FLAGS, f"--window-size=1280,{height}", f"--screenshot={picture}", address + query]
+        subprocess.run(command, check=True, capture_output=True)
+    return 0
+
+
+def wait_for(address: str) -> None:
+    """Returns once Jaeger has the trace.
+
+    Raises:
+        StreamToolsError: it does not have it in time.
+    """
+    ends = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            fetch_trace(trace_address(address))
+            return
+        except StreamToolsError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
