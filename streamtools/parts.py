@@ -282,6 +282,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
 # -- waits and attempts ------------------------------------------------------------------------------------------------
 
 WaitReason: TypeAlias = Literal[
+    "reading",  # a policy needs the texts that the model has read
     "turn_end",  # only the end of its turn lets the call start
     "approval",
     "caller",  # calls start by hand
@@ -289,7 +290,13 @@ WaitReason: TypeAlias = Literal[
     "tool_limit",  # the tool's `max_concurrency`
     "exclusive",  # an `exclusive` tool runs alone
     "limit",  # `Limits.max_concurrency`, or the turns of other pipelines
+    "loop",  # it may start, and the event loop has not come to its task
+    "middleware",  # its middleware has not run it yet
     "thread",  # `Limits.max_threads`
+    "executor",  # its executor has not begun it, and says nothing more exact
+    "worker_start",  # a worker is being started for it
+    "worker_busy",  # all workers of its executor run calls
+    "store",  # it is being claimed
     "elsewhere",  # it runs already, in another turn or process, and its end will be this call's
 ]
 """The thing that a call waits for before its tool runs."""
@@ -303,8 +310,10 @@ class WaitFacts:
     """What is waited for, as a picture names it."""
     phrase: str
     """The same, as it follows "waited for"."""
-    state: str | None = None
-    """The state of a call that waits for it; None where dispatch looks at more than the state."""
+    states: tuple[str, ...] = ()
+    """The states of a call that waits for it; none where dispatch looks at more than the state."""
+    is_passing: bool = False
+    """Every call has it for a moment: if shorter than a millisecond it counts with the wait behind it."""
     has_own_span: bool = False
     """It is a span of its own kind, and shown however short it was."""
     reader_acts: bool = False
@@ -312,14 +321,21 @@ class WaitFacts:
 
 
 WAITS: Mapping[WaitReason, WaitFacts] = {
-    "turn_end": WaitFacts(words="turn's end", phrase="the turn's end", state="held"),
-    "approval": WaitFacts(words="approval", phrase="approval", state="asked", has_own_span=True, reader_acts=True),
+    "reading": WaitFacts(words="reading", phrase="the texts of its run to be searched", is_passing=True),
+    "turn_end": WaitFacts(words="turn's end", phrase="the turn's end", states=("held",)),
+    "approval": WaitFacts(words="approval", phrase="approval", states=("asked",), has_own_span=True, reader_acts=True),
     "caller": WaitFacts(words="caller", phrase="its caller", reader_acts=True),
     "key": WaitFacts(words="same key", phrase="its key"),
     "tool_limit": WaitFacts(words="tool's limit", phrase="the tool's limit"),
     "exclusive": WaitFacts(words="exclusive tool", phrase="an exclusive tool"),
     "limit": WaitFacts(words="place", phrase="a free place"),
+    "loop": WaitFacts(words="event loop", phrase="the event loop", states=("queued", "starting"), is_passing=True),
+    "middleware": WaitFacts(words="middleware", phrase="its middleware", is_passing=True),
     "thread": WaitFacts(words="thread", phrase="a thread"),
+    "executor": WaitFacts(words="executor", phrase="its executor", is_passing=True),
+    "worker_start": WaitFacts(words="worker's start", phrase="a worker to start"),
+    "worker_busy": WaitFacts(words="free worker", phrase="a free worker"),
+    "store": WaitFacts(words="store", phrase="its store", is_passing=True),
     "elsewhere": WaitFacts(words="its run elsewhere", phrase="its run elsewhere"),
 }
 """Every reason to wait."""

@@ -47,7 +47,7 @@ from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
 from .options import DispatchOptions
 from .pool import CallPool
-from .states import Call, Ending, Host, Input, begin_wait, end_wait, late_warning, reports_of
+from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait, reports_of
 
 if TYPE_CHECKING:
     from .store import CallClaim
@@ -260,6 +260,7 @@ class _Attempt:
             step=host.number,
             has_context=options.context is not None,
             context=options.context,
+            waits_for=report_wait(call),
         )
 
     async def run(self, scope: CancelScope) -> Ending:
@@ -332,7 +333,8 @@ class _Attempt:
                 if call.operation is None
                 else call.operation.fingerprint
             )
-            found = await claim.make(fingerprint, self._seconds(), self._meets)
+            begin_wait(call, "store")
+            found = await claim.make(fingerprint, self._seconds(), partial(begin_wait, call, "elsewhere"))
             if found is not None:
                 self.refused = self.attempts.recorded(call, found)
                 raise BeginRefused("not run: the call has run before")
@@ -345,11 +347,6 @@ class _Attempt:
             await claim.release()
             raise
         call.claim = claim
-
-    def _meets(self) -> None:
-        """Notes that the call waits for its run elsewhere."""
-        end_wait(self.call)
-        begin_wait(self.call, "elsewhere")
 
     def _enter_managers(self) -> None:
         managers = self.attempts.host.around_tool(self.call.call.call_id)
@@ -389,12 +386,11 @@ class _Attempt:
     def _body(self, report: Emit) -> Coroutine[Any, Any, Any]:
         executor, attempts = self.executor, self.attempts
         if executor is not None:
+            begin_wait(self.call, "executor")
             return _run_on(executor, self.invocation, self.begin, report)
-        late = waits = None
-        if not self.tool.is_async:
-            late, waits = late_warning(self.call, attempts.host), partial(begin_wait, self.call, "thread")
+        late = None if self.tool.is_async else late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
-        return run_in_process(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late, waits)
+        return run_in_process(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late)
 
     def _blocked(self, seconds: float) -> None:
         if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
@@ -463,6 +459,7 @@ class _Wrapped:
     async def run(self) -> None:
         call, ending = self.call, None
         call.is_wrapped = True
+        begin_wait(call, "middleware")
         try:
             with CancelScope() as call.scope:
                 ending = await self._ending()
@@ -533,6 +530,7 @@ class _Wrapped:
     async def _run_inside(self) -> Any:
         call = self.call
         call.ending = None
+        begin_wait(call, "loop")
         await self.attempts.run(call)
         ran = self.ran = call.ending or cancelled(call)
         if ran.error is not None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
+from ..parts import WaitReason
 from ..tools import Bound, Effect, ToolContext
 from ..tools.context import ELSEWHERE
 
@@ -28,6 +29,10 @@ each side counts them on its own monotonic clock. If it raises, run nothing, and
 
 Emit: TypeAlias = Callable[[Any], object]
 """Takes a running tool's reports. Call it in the event loop, between ``begin()`` and the end; it never blocks."""
+
+
+def _unheard(reason: WaitReason) -> None:
+    """Takes a reason that nobody keeps."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +61,10 @@ class Invocation:
     """The pipeline's context. It does not travel."""
     bound: Bound | None = field(default=None, repr=False, compare=False)
     """The arguments as the tool's function takes them, if they were validated in this process. It does not travel."""
+    waits_for: Callable[[WaitReason], object] = field(default=_unheard, repr=False, compare=False)
+    """Notes what the call waits for from now on, until the next reason or ``begin()``. An executor calls it in the event
+    loop, before ``begin()``, whenever the reason changes: ``call.waits_for("worker_start")``. It never blocks, and does
+    nothing once the call has begun. It does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 
@@ -79,7 +88,8 @@ class Executor(Protocol):
         """Runs one call and returns its value. If cancelled, stops the tool's code, and lets the cancellation out.
 
         Args:
-            call: the call.
+            call: the call. Its time until ``begin()`` counts as a wait for the executor, or for what the executor names
+                by `Invocation.waits_for`.
             begin: is awaited exactly once, before any of the tool's code runs; see `Begin`.
             emit: is given the tool's reports while it runs.
 

@@ -89,16 +89,14 @@ async def run_in_process(
     places: HasThreads,
     max_abandoned: int,
     late: Callable[[], None] | None = None,
-    waits: Callable[[], None] | None = None,
 ) -> Any:
     """Runs one call in this process, as `Executor.run` does. A sync tool is refused while `max_abandoned` given-up
-    threads are busy; `late` is called in the thread when one that was given up ends, `waits` before the call waits for
-    a thread."""
+    threads are busy; `late` is called in the thread when one that was given up ends."""
     if tool.is_async:
         seconds, body = await begin(), _Body(tool, bound, call, emit)
         return await (body.value() if seconds == math.inf else _within(seconds, body.value()))
-    if waits is not None and places.threads.available_tokens <= 0:
-        waits()
+    if places.threads.available_tokens <= 0:
+        call.waits_for("thread")
     async with places.threads:
         check_abandoned(max_abandoned)
         worker, thread, begun = take_thread(), ThreadCall(late), False

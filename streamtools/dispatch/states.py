@@ -32,7 +32,7 @@ from anyio import CancelScope
 from anyio.lowlevel import current_token
 
 from ..content import ToolResult
-from ..errors import ToolError
+from ..errors import LocalProtocolError, ToolError
 from ..event_loop import call_soon
 from ..events import Event, Observation, StreamWarning, ToolProgress
 from ..parts import WAITS, FailedAttempt, Finding, Outcome, ToolCall, Wait, WaitReason
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call", "Effect", "Ending", "Host", "Input", "Mention", "OPEN", "Row", "RunCounts", "State", "TRANSITIONS",
-    "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move", "reports_of",
+    "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move", "report_wait", "reports_of",
 ]  # fmt: skip
 
 
@@ -464,26 +464,46 @@ def _written(value: Any) -> bytes:
 # -- the waits of a call before it runs --------------------------------------------------------------------------------
 
 
-WAITED_IN: dict[str, WaitReason] = {facts.state: reason for reason, facts in WAITS.items() if facts.state is not None}
+WAITED_IN: dict[str, WaitReason] = {state: reason for reason, facts in WAITS.items() for state in facts.states}
 """The states in which a call waits, each with what for."""
+_MOMENT_S = 0.001  # a passing wait that is shorter is not worth a record of its own
 
 
 def note_move(call: Call, *, by_hand: bool) -> None:
-    """Ends the wait that a move has ended, and begins that of the new state."""
-    end_wait(call)
+    """Ends the wait that a move has ended, and begins that of the new state. A call that runs now ends its wait with the
+    time of its `ToolStarted`."""
     reason = WAITED_IN.get(call.state)
-    if reason is not None:
+    if reason is None and call.state != "running":
+        end_wait(call, time.monotonic())
+    elif reason is not None:
         begin_wait(call, "caller" if by_hand and reason == "turn_end" else reason)
 
 
 def begin_wait(call: Call, reason: WaitReason) -> None:
-    """Begins a wait now."""
-    call.waiting = (reason, time.monotonic())
+    """Begins a wait now, which ends the one that goes on: there is no time between the two."""
+    if call.waiting is None or call.waiting[0] != reason:
+        call.waiting = (reason, end_wait(call, time.monotonic()))
 
 
-def end_wait(call: Call) -> None:
-    """Ends the wait that goes on, if one does."""
-    if call.waiting is not None:
-        reason, began = call.waiting
-        call.waits = (*call.waits, Wait(reason, began, time.monotonic()))
-        call.waiting = None
+def end_wait(call: Call, now: float) -> float:
+    """Ends the wait that goes on, if one does. Returns when the next one begins: earlier than now, if the wait was too
+    short for a record."""
+    if call.waiting is None:
+        return now
+    (reason, began), call.waiting = call.waiting, None
+    if WAITS[reason].is_passing and now - began < _MOMENT_S:
+        return began
+    call.waits = (*call.waits, Wait(reason, began, now))
+    return now
+
+
+def report_wait(call: Call) -> Callable[[WaitReason], None]:
+    """Returns a function by which an executor names what the call waits for, until it begins."""
+
+    def waits_for(reason: WaitReason) -> None:
+        if reason not in WAITS:
+            raise LocalProtocolError(f"{call.label}: expected a reason of parts.WAITS, got {one_line(reason)!r}")
+        if call.state in ("starting", "retrying"):
+            begin_wait(call, reason)
+
+    return waits_for

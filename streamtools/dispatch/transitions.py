@@ -67,7 +67,7 @@ from .carried import Carried
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
-from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, note_move
+from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, end_wait, note_move
 from .timers import Timer
 
 __all__ = ["At", "Calls", "Transitions", "log_uncounted"]
@@ -306,6 +306,7 @@ class Transitions:
         self.host.emit(started)
         if call.attempts == 1:  # so that the duration is from the event on, for those who see events alone
             call.started_at = started.time or call.started_at
+        end_wait(call, started.time)
 
     # -- effects: approval --
 
@@ -740,7 +741,7 @@ class Calls:
         call = self._transitions.calls.get(event.call.call_id)
         if call is None or call.state != "ended" or call.tool is None:
             return
-        call.call = event.call
+        call.call, call.waiting = event.call, ("loop", event.time)
         if event.invocation is not None:
             call.bind(event.invocation)
         self._consider(call)
@@ -785,6 +786,7 @@ class Calls:
         if not self._reading and not self._has_to_read(call):
             then(call)
             return
+        begin_wait(call, "reading")
         self._reading[call] = then
         if len(self._reading) == 1:
             self._transitions.work(call, self._read)

@@ -19,6 +19,7 @@ import anyio
 from ..dispatch.executor import Begin, Executor, Invocation
 from ..dispatch.executors import MemoryStore, run_once
 from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..parts import WAITS
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, ToolContext, tool
 
@@ -475,6 +476,36 @@ async def progress_is_reported_while_the_tool_runs(bench: Bench) -> None:
     expect(bench.progress == reported, "nothing should be reported after the end", bench.progress)
 
 
+async def it_names_waits_by_the_table_until_the_call_begins(bench: Bench) -> None:
+    """Checks that the reasons which an executor reports are those of `WAITS`, and that none follows `begin`."""
+
+    async def named() -> None:
+        reasons: list[str] = []
+
+        async def begin() -> float:
+            reasons.append("begin")
+            return math.inf
+
+        await bench.run(replace(bench.call("echo", value=1), waits_for=reasons.append), begin)
+        strangers = sorted({*reasons[:-1]} - {*WAITS})
+        expect(not strangers, "a reason to wait should be one of parts.WAITS", strangers)
+        expect(reasons[-1:] == ["begin"], "no reason should be reported after begin", reasons)
+
+    failed: list[BaseException] = []
+
+    async def kept() -> None:
+        try:
+            await named()
+        except AssertionError as error:
+            failed.append(error)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(kept)
+    if failed:
+        raise failed[0]
+
+
 async def calls_run_side_by_side(bench: Bench) -> None:
     call = bench.call("meet", path=str(bench.path))
     async with background(functools.partial(bench.run, call)):
@@ -560,6 +591,7 @@ CHECKS: tuple[Check, ...] = (
     a_deadline_ends_the_work,
     cancellation_reaches_the_work,
     progress_is_reported_while_the_tool_runs,
+    it_names_waits_by_the_table_until_the_call_begins,
     calls_run_side_by_side,
     once_means_once,
     closing_ends_what_runs,

@@ -60,6 +60,7 @@ from streamtools.errors import (
     ToolTimeout,
 )
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
+from streamtools.parts import WAITS
 
 pytestmark = pytest.mark.anyio
 
@@ -356,7 +357,8 @@ async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: I
         ("ok", "paid", True, 0),
     ]
     (waits,) = [one.only.waits for one in seen if one.only.recorded]
-    assert [wait.reason for wait in waits] == ["turn_end", "elsewhere"]
+    named = [wait.reason for wait in waits if not WAITS[wait.reason].is_passing]
+    assert named == ["turn_end", "elsewhere"]
 
 
 async def test_a_call_waits_for_its_run_elsewhere_no_longer_than_it_may_take_itself(

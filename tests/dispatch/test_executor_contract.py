@@ -172,6 +172,17 @@ def late(work: Callable[[], Any]) -> None:
     call_soon(token, lambda: call_soon(token, lambda: call_soon(token, lambda: call_soon(token, work))))
 
 
+async def waiting_for_anything(inner: Executor, call: Invocation, begin: Begin, emit: Emit) -> Any:
+    call.waits_for("quota")  # type: ignore[arg-type]  # that is the point
+    return await inner.run(call, begin, emit)
+
+
+async def waiting_late(inner: Executor, call: Invocation, begin: Begin, emit: Emit) -> Any:
+    value = await inner.run(call, begin, emit)
+    call.waits_for("executor")
+    return value
+
+
 async def unknown_at_closing(inner: Executor, call: Invocation, begin: Begin, emit: Emit) -> Any:
     begins = False
 
@@ -211,6 +222,8 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "silent": (silent, "progress_is_reported_while_the_tool_runs"),
     "reporting_early": (reporting_early, "progress_is_reported_while_the_tool_runs"),
     "reporting_late": (reporting_late, "progress_is_reported_while_the_tool_runs"),
+    "waiting_for_anything": (waiting_for_anything, "it_names_waits_by_the_table_until_the_call_begins"),
+    "waiting_late": (waiting_late, "it_names_waits_by_the_table_until_the_call_begins"),
     "failing_at_closing": (failing_at_closing, "closing_ends_what_runs"),
     "unknown_at_closing": (unknown_at_closing, "closing_starts_nothing_that_waits"),
 }

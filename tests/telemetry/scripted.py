@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from opentelemetry.context import Context
@@ -31,7 +31,7 @@ from streamtools.events import (
     ToolStarted,
 )
 from streamtools.observers import Observer
-from streamtools.parts import CallKind, Outcome, ToolCall, Usage
+from streamtools.parts import WAITS, CallKind, Outcome, ToolCall, Usage
 from streamtools.privacy import Privacy, Redact
 from streamtools.telemetry import Tracing
 
@@ -187,7 +187,7 @@ class Spans:
         return self.exporter.get_finished_spans()
 
     def names(self) -> list[str]:
-        return sorted(span.name for span in self.all)
+        return names_of(self.all)
 
     def named(self, name: str) -> ReadableSpan:
         """The last finished span of that name."""
@@ -235,3 +235,9 @@ def span_id(span: ReadableSpan) -> int:
     context = span.get_span_context()
     assert context is not None
     return context.span_id
+
+
+def names_of(spans: Iterable[ReadableSpan]) -> list[str]:
+    """The names of spans, in order, without the waits that a busy machine makes long enough for a span."""
+    passing = {reason for reason, facts in WAITS.items() if facts.is_passing}
+    return sorted(span.name for span in spans if (span.attributes or {}).get("streamtools.wait.reason") not in passing)

@@ -9,6 +9,7 @@ from decisions import decisions_on
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from scripted import names_of
 from streams import anthropic, stream
 
 from streamtools import ApprovalRequested, Pipeline, ToolError, Trajectory, pipeline, resume, tool
@@ -43,7 +44,7 @@ class Trace:
         return [span for span in self.exporter.get_finished_spans() if span.name == name]
 
     def names(self) -> list[str]:
-        return sorted(span.name for span in self.exporter.get_finished_spans())
+        return names_of(self.exporter.get_finished_spans())
 
     def text(self) -> str:
         return "".join(span.to_json() for span in self.exporter.get_finished_spans())

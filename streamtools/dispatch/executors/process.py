@@ -152,9 +152,11 @@ class ProcessExecutor(BlockExecutor):
         limit = self._max_message_bytes
         request = encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
         borrower = object()  # one task may run several calls, in an order of its own
+        if self._limiter.available_tokens <= 0:
+            call.waits_for("worker_busy")
         await self._limiter.acquire_on_behalf_of(borrower)
         try:
-            worker = await self._ready(call.tool, request)
+            worker = await self._ready(call, request)
             seconds = await self._begun(worker, run)
             answer = await self._answer(worker, call, seconds, emit)
         finally:
@@ -163,10 +165,12 @@ class ProcessExecutor(BlockExecutor):
             return decode_result(answer.data)
         raise decode_error(from_json(answer.data))
 
-    async def _ready(self, tool: str, request: bytes) -> _Worker:
+    async def _ready(self, call: Invocation, request: bytes) -> _Worker:
         """Returns a worker that is ready for the call, and waits to be told to go."""
+        tool = call.tool
         while True:
             reused = bool(self._idle)
+            call.waits_for("executor" if reused else "worker_start")
             worker = self._idle.pop() if reused else await _Worker.start(self._environment(), self._max_message_bytes)
             answer = None
             try:

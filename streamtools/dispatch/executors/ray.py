@@ -38,6 +38,7 @@ from ...errors import (
 )
 from ...event_loop import call_soon
 from ...limits import checked_bound
+from ...parts import WaitReason
 from ...telemetry.carrier import carried
 from ...text import type_name
 from ...tools import AnyTools, Bound, Tool
@@ -156,7 +157,7 @@ class RayExecutor(BlockExecutor):
         reference, tool, pool = known
         request = encode_call(call, reference, tool, self._max_message_bytes)
         number = uuid4().hex
-        actor = await _prepared(pool, number, request)
+        actor = await _prepared(pool, call, number, request)
         try:
             try:
                 seconds = await run.begin()
@@ -184,11 +185,12 @@ class RayExecutor(BlockExecutor):
         return made.remote(self._max_message_bytes, 2 * self._max_concurrency)
 
 
-async def _prepared(pool: ActorPool, number: str, request: bytes) -> Actor:
+async def _prepared(pool: ActorPool, call: Invocation, number: str, request: bytes) -> Actor:
     """Returns an actor that is ready for the call, and has a place for it."""
     lost = ""
     for _ in range(pool.size + TRIES):
-        actor = await pool.take()
+        actor = await pool.take(call.waits_for)
+        call.waits_for("executor")
         try:
             with anyio.fail_after(pool.start_timeout_s):
                 refused = await actor.ask("prepare", number, request)
@@ -500,6 +502,7 @@ class Actor:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
+    waits_for: Callable[[WaitReason], object]
     came: anyio.Event = field(default_factory=anyio.Event)
     actor: Actor | None = None
     error: ToolNotStarted | None = None
@@ -522,15 +525,15 @@ class ActorPool:
     _actors: list[Actor] = field(default_factory=list)
     _waiting: deque[_Waiter] = field(default_factory=deque)
 
-    async def take(self) -> Actor:
-        """Waits for a place on the least busy actor. Give it back in any case.
+    async def take(self, waits_for: Callable[[WaitReason], object]) -> Actor:
+        """Waits for a place on the least busy actor, and reports why. Give it back in any case.
 
         Raises:
             ToolNotStarted: no actor came up.
         """
         self._token = self._token or current_token()  # callbacks run in no task, and cannot ask
         self._fill()
-        waiter = _Waiter()
+        waiter = _Waiter(waits_for)
         self._waiting.append(waiter)
         self._serve()
         try:
@@ -607,6 +610,8 @@ class ActorPool:
             waiter = self._waiting.popleft()
             waiter.actor = actor
             waiter.came.set()
+        for waiter in self._waiting:
+            waiter.waits_for("worker_busy" if any(actor.is_ready for actor in self._actors) else "worker_start")
 
     def _least_busy(self) -> Actor | None:
         ready = (actor for actor in self._actors if actor.is_ready)
