@@ -6,6 +6,7 @@ ending of the first ones for those of the second that are the same: word for wor
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ class Carried:
             with CancelScope() as call.scope:
                 await wait(earlier)
         finally:
-            end_wait(call)
+            end_wait(call, time.monotonic())
             if call.seen is not None and call.seen.outcome == "discarded":  # the next attempt may want it
                 kept.append((earlier, wait))
             elif earlier.tasks:  # nobody else wants it

@@ -24,6 +24,7 @@ from streamtools import (
 )
 from streamtools.errors import CallDenied, ModelRetry, UnknownTool
 from streamtools.events import ToolStarted
+from streamtools.parts import WAITS
 
 pytestmark = pytest.mark.anyio
 
@@ -372,11 +373,12 @@ async def test_an_observation_says_what_was_called_how_it_was_judged_and_how_lon
     }
     nothing = {"value": None, "validated_args": None, "observation_type": "error", "attempts": 0}
     nothing |= {"validation_error": None, "recorded": False, "still_running": False, "boundary": "validated"}
-    nothing |= {"owner": None, "result": None, "coercions": (), "waits": ()}
+    nothing |= {"owner": None, "result": None, "coercions": ()}
     for index, seen in enumerate(sorted(turn.observations, key=lambda seen: seen.call_id)):
         facts = nothing | expected[seen.call_id] | {"index": index, "tool_name": asked[seen.call_id][0]}
         facts |= {"coercions": ("n: string to integer",)} if seen.call_id == "e" else {}
         assert {name: getattr(seen, name) for name in facts} == facts, seen.call_id
+        assert all(WAITS[wait.reason].is_passing for wait in seen.waits)
         assert (seen.duration is None) is (seen.attempts == 0)
         assert seen.duration is None or 0 < seen.duration < 30
         assert len(seen.failed_attempts) == (seen.call_id == "d")
