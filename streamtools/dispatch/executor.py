@@ -63,8 +63,8 @@ class Invocation:
     """The arguments as the tool's function takes them, if they were validated in this process. It does not travel."""
     waits_for: Callable[[WaitReason], object] = field(default=_unheard, repr=False, compare=False)
     """Notes what the call waits for from now on, until the next reason or ``begin()``. An executor calls it in the
-    event loop, before ``begin()``, whenever the reason changes: ``call.waits_for("worker_start")``. It never blocks, and does
-    nothing once the call has begun. It does not travel."""
+    event loop, before ``begin()``, whenever the reason changes: ``call.waits_for("worker_start")``. It never blocks,
+    and does nothing once the call has begun. It does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 
