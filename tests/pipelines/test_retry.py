@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ DONE = anthropic(["Done."], stop="end_turn")
 CUT = chat(["So far"], finish=None)
 
 
+PROMISES: list[Callable[[Path], Awaitable[None]]] = []
+
+
+def promise(check: Callable[[Path], Awaitable[None]]) -> Callable[[Path], Awaitable[None]]:
+    PROMISES.append(check)
+    return check
+
+
 class Ask:
     """Gives one thing after the other: a body, a stream, or an exception to raise."""
 
@@ -112,7 +121,8 @@ STAYS: dict[str, Any] = {
 }
 
 
-async def test_the_model_is_asked_again_after_what_may_pass_and_never_after_what_will_not() -> None:
+@promise
+async def the_model_is_asked_again_after_what_may_pass_and_never_after_what_will_not(_: Path) -> None:
     for case, given in PASSES.items():
         ask = Ask(given, ANSWER)
         run = agent_loop(ask, ASKED, wire=CHAT, retry=Retry(backoff=0, max_wait=0))
@@ -132,7 +142,8 @@ async def test_the_model_is_asked_again_after_what_may_pass_and_never_after_what
         await agent_loop(ask, ASKED, wire=CHAT, retry=Retry(backoff=0, when=lambda error: False))
 
 
-async def test_when_all_attempts_are_used_up_the_last_error_is_raised_and_fallbacks_come_in_order() -> None:
+@promise
+async def when_all_attempts_are_used_up_the_last_error_is_raised_and_fallbacks_come_in_order(_: Path) -> None:
     errors = [ConnectionResetError(str(number)) for number in range(7)]
     ask, second, third = Ask(*errors[:2]), Ask(*errors[2:4]), Ask(*errors[4:6])
     run = agent_loop(ask, ASKED, wire=CHAT, retry=Retry(attempts=2, backoff=0), fallback=[second, third])
@@ -164,7 +175,8 @@ async def test_when_all_attempts_are_used_up_the_last_error_is_raised_and_fallba
         assert run.turn.is_draft
 
 
-async def test_a_pause_is_as_long_as_was_said_and_no_longer_than_allowed() -> None:
+@promise
+async def a_pause_is_as_long_as_was_said_and_no_longer_than_allowed(_: Path) -> None:
     retry = Retry(backoff=1, max_wait=6, jitter=lambda: 1.0)
     assert [retry.pause(number, None) for number in range(1, 6)] == [0.5, 1.0, 2.0, 3.0, 3.0]
     assert [Retry(backoff=1, max_wait=6, jitter=lambda: 0.0).pause(number, None) for number in (1, 9)] == [1.0, 6.0]
@@ -197,7 +209,8 @@ async def test_a_pause_is_as_long_as_was_said_and_no_longer_than_allowed() -> No
             Retry(**mistake)  # type: ignore[arg-type]
 
 
-async def test_a_retry_that_could_do_something_twice_is_refused_in_words() -> None:
+@promise
+async def a_retry_that_could_do_something_twice_is_refused_in_words(_: Path) -> None:
     @tool
     async def pay(amount: int) -> str:
         """Pay."""
@@ -214,7 +227,8 @@ async def test_a_retry_that_could_do_something_twice_is_refused_in_words() -> No
     agent_loop(Ask(), ASKED, tools=[pay], wire=CHAT, retry=AT_ONCE, start="early")
 
 
-async def test_one_stream_is_asked_for_again_as_well() -> None:
+@promise
+async def one_stream_is_asked_for_again_as_well(_: Path) -> None:
     ask, second = Ask(CUT), Ask(ANSWER)
     seen: list[Event] = []
     events = pipeline(ask, wire=CHAT, retry=Retry(attempts=1, after_output=True), fallback=[second])
@@ -236,10 +250,13 @@ async def test_one_stream_is_asked_for_again_as_well() -> None:
     assert await anyio.to_thread.run_sync(blocking) == "Done."
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-async def test_a_call_that_runs_serves_the_same_call_of_the_next_attempt_and_is_cancelled_if_there_is_none(
-    goes_on: bool,
-) -> None:
+@promise
+async def a_call_that_runs_serves_the_same_call_of_the_next_attempt_and_is_cancelled_if_there_is_none(_: Path) -> None:
+    for goes_on in (True, False):
+        await _served(goes_on)
+
+
+async def _served(goes_on: bool) -> None:
     begun, may_end, left = anyio.Event(), anyio.Event(), anyio.Event()
     runs: list[str] = []
 
@@ -285,7 +302,8 @@ async def test_a_call_that_runs_serves_the_same_call_of_the_next_attempt_and_is_
         assert (runs[-1], observed.recorded, left.is_set()) == ("y", False, True)
 
 
-async def test_an_answer_is_cut_where_a_call_has_begun_and_the_next_step_reads_its_result() -> None:
+@promise
+async def an_answer_is_cut_where_a_call_has_begun_and_the_next_step_reads_its_result(_: Path) -> None:
     paid: list[int] = []
     begun = anyio.Event()
 
@@ -325,7 +343,8 @@ async def test_an_answer_is_cut_where_a_call_has_begun_and_the_next_step_reads_i
     assert [message["role"] for message in ask.asked[1]] == ["user", "assistant", "user"]
 
 
-async def test_an_approval_of_a_discarded_call_decides_nothing_about_the_next_one_and_keys_differ() -> None:
+@promise
+async def an_approval_of_a_discarded_call_decides_nothing_about_the_next_one_and_keys_differ(_: Path) -> None:
     keys: list[str | None] = []
 
     @tool(effect="once", needs_approval=True)
@@ -365,7 +384,8 @@ async def test_an_approval_of_a_discarded_call_decides_nothing_about_the_next_on
     assert [one.outcome for one in run.turns[0].observations] == ["ok", "ok"]
 
 
-async def test_discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls_do_not() -> None:
+@promise
+async def discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls_do_not(_: Path) -> None:
     @tool(effect="pure")
     async def look(at: str) -> str:
         """Look."""
@@ -388,7 +408,8 @@ async def test_discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls
     assert (len(ask.asked), run.outcome) == (1, "interrupted")
 
 
-async def test_a_silent_provider_is_asked_again_within_the_time_for_the_first_chunk() -> None:
+@promise
+async def a_silent_provider_is_asked_again_within_the_time_for_the_first_chunk(_: Path) -> None:
     for silent in (hanging([]), hanging(CUT)):
         limits = Limits(first_chunk_timeout=0.05, idle_timeout=0.05)
         run = agent_loop(Ask(silent, ANSWER), ASKED, wire=CHAT, retry=ANYWHERE, limits=limits)
@@ -402,7 +423,8 @@ async def test_a_silent_provider_is_asked_again_within_the_time_for_the_first_ch
         await agent_loop(ask, ASKED, wire=CHAT, retry=ANYWHERE, limits=Limits(max_text_bytes=9))
 
 
-async def test_recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: Path) -> None:
+@promise
+async def recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: Path) -> None:
     exporter, reader, tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
 
@@ -466,3 +488,17 @@ async def test_recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_p
         assert (first["attempt"], second["cause"]) == (1, "request_failed")
     deltas = "".join(event.text for event in shown if isinstance(event, TextDelta) and event.step == 0)
     assert deltas in ("", "So far")
+
+
+@pytest.mark.deadline(120)
+async def test_every_promise_about_attempts_holds(tmp_path: Path) -> None:
+    failed: list[Exception] = []
+    for number, check in enumerate(PROMISES):
+        (folder := tmp_path / str(number)).mkdir()
+        try:
+            await check(folder)
+        except Exception as error:
+            error.add_note(getattr(check, "__name__", ""))
+            failed.append(error)
+    if failed:
+        raise ExceptionGroup("promises that do not hold", failed)
