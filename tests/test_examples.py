@@ -35,6 +35,7 @@ PAGES = [
         for name in (
             "tools.md",
             "dispatch.md",
+            "attempts.md",
             "approval.md",
             "provenance.md",
             "once.md",
