@@ -560,6 +560,8 @@ class Calls:
     def __init__(self, transitions: Transitions, tools: Toolset) -> None:
         self._transitions = transitions
         self._tools = tools
+        self.attempt = transitions.options.attempt
+        """The number of the attempt at the step's answer."""
         self._limits, self._options, self._host = transitions.limits, transitions.options, transitions.host
         self._by_hand = transitions.options.policy == "manual"
         self._origins = self._options.origins
@@ -693,7 +695,7 @@ class Calls:
         """Returns the beginning of the keys of this response's calls."""
         if self._options.identity is not None:  # it stands for one response alone
             return key_prefix(self._options.identity, 0, None)
-        return key_prefix(self._host.run_id, self._host.number, response_id, self._options.attempt)
+        return key_prefix(self._host.run_id, self._host.number, response_id, self.attempt)
 
     def _announced(self, event: ToolCallStart) -> None:
         if event.kind != "server" and event.call_id not in self._transitions.calls:  # a transform may repeat the event

@@ -65,6 +65,14 @@ if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, 
 __all__ = ["Pipeline"]
 
 
+class _NoPause:
+    def cancel(self) -> None:
+        """Does nothing: the step is not between two attempts."""
+
+
+_NO_PAUSE: CancelScope | _NoPause = _NoPause()
+
+
 class Pipeline:
     """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, and iterate inside the block.
 
@@ -100,6 +108,8 @@ class Pipeline:
         self._given = (tools, transforms, pool, limits)
         self._retrying = retrying
         self._attempt_seq = -1  # of the `AttemptBegan`
+        self._cut_for: str | None = None  # why the response was cut
+        self._pause = _NO_PAUSE  # around the wait for another attempt
         self._void: dict[str, Observation] = {}  # of the calls of discarded attempts
         self._read_from(source, decoder, options, facts, settled or {})
         self._origins = options.origins
@@ -318,8 +328,10 @@ class Pipeline:
         """
         if self._state == "left" or (spares_approvals and self._calls.is_asking):
             return False
+        self._cut_for = reason
         self._pump.cut()
         self._calls.cut(reason)
+        self._pause.cancel()
         self._outbox.resting = False
         return True
 
@@ -453,7 +465,7 @@ class Pipeline:
         return events
 
     def with_response_on_record(
-        self, traceparent: str | None, *, replayed: bool, origins: Origins | None = None
+        self, traceparent: str | None, *, replayed: bool, origins: Origins | None = None, attempt: int = 1
     ) -> Pipeline:
         """Makes this a step whose response is on record, in a journal: the model is not asked. Returns itself.
 
@@ -461,9 +473,11 @@ class Pipeline:
             traceparent: of the span of the step that had asked for it.
             replayed: the ends of its calls are on record, too.
             origins: takes the texts of a step that is replayed.
+            attempt: the number of the attempt that it was, which is part of the calls' keys.
         """
         self._origins = self._origins if origins is None else origins
         self._asks_model, self._resumes, self._replayed = False, traceparent, replayed
+        self._calls.attempt = attempt
         return self
 
     def beginning_with(self, events: Iterable[Event]) -> Pipeline:
@@ -694,7 +708,12 @@ class Pipeline:
             self._step.reroute()
             if expired is not None:
                 self._ending.expire(expired)
-            await anyio.sleep(retrying.pause)
+            if self._cut_for is not None:
+                self._pump.cut()
+                self._calls.cut(self._cut_for)
+            with CancelScope() as self._pause:
+                await anyio.sleep(retrying.pause if self._cut_for is None and expired is None else 0)
+            self._pause = _NO_PAUSE
             self._deadlines.begin_source(self._pump, time.monotonic())
             self._begin_attempt(retrying)
             await self._pump.run()
@@ -752,6 +771,7 @@ class Pipeline:
 
     def _expire(self, error: DeadlineExceeded) -> None:
         self._ending.expire(error)
+        self._pause.cancel()
 
     async def _calls_end(self) -> None:
         """Waits until no call goes on, and none waits for somebody who is there."""

@@ -35,7 +35,7 @@ from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter,
 from ..dispatch.store import Claim, IdempotencyStore
 from ..errors import JournalError, RunTakenOver, StreamError, ToolNotStarted
 from ..event_loop import spawn
-from ..events import Event, Observation, StepEnd, StepStart, StreamEnd
+from ..events import AttemptBegan, Event, Observation, StepEnd, StepStart, StreamEnd
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import FINISHES
@@ -78,7 +78,7 @@ class JournaledRun:
     """
 
     sees_originals = True
-    event_types: Collection[type[Event]] | None = frozenset({StepStart, StreamEnd, StepEnd})
+    event_types: Collection[type[Event]] | None = frozenset({StepStart, AttemptBegan, StreamEnd, StepEnd})
 
     def __init__(
         self,
@@ -111,6 +111,7 @@ class JournaledRun:
         self._step = -1
         self._items: list[bytes | dict[str, Any]] = []
         self._salt = 0
+        self._attempt = 1  # at the answer of the step; part of its calls' keys
         self._has_ended: anyio.Event | None = None  # the response of the step; a run is made outside a loop, too
         self._is_stored: Waiter | None = None
         self._known: tuple[Observation, ...] | None = None  # of the step that is replayed
@@ -184,7 +185,9 @@ class JournaledRun:
             given["request"] = request
         block = pipeline(_each(items), tools=tools, wire=self._wire, trajectory=self._run, **given)
         self._step, self._is_stored = self._run.steps, _at_once
-        return block.with_response_on_record(facts["traceparent"], replayed=self._known is not None, origins=origins)
+        return block.with_response_on_record(
+            facts["traceparent"], replayed=self._known is not None, origins=origins, attempt=self._attempt
+        )
 
     def _go_back_to(self, response: JournaledResponse) -> tuple[dict[str, Any], list[Any]]:
         facts = orjson.loads(response.facts)
@@ -195,6 +198,7 @@ class JournaledRun:
             self._spent = (int(ends["calls"]), int(ends["tokens"]))
         self._run.steps, self._run.salts = response.step, int(facts["salt"]) - 1
         self._said += len(facts["said"])
+        self._attempt = int(facts["attempt"])
         return facts, items
 
     def _origins(self, tools: Any, options: Mapping[str, Any]) -> Origins | None:
@@ -317,9 +321,12 @@ class JournaledRun:
     def on_event(self, event: Event) -> None:
         """Stores the response when it has come to its end."""
         if self._has_ended is None or isinstance(event, StepStart):
-            self._has_ended, self._items = anyio.Event(), []
+            self._has_ended, self._items, self._attempt = anyio.Event(), [], 1
             if event.step != self._step:
                 self._step, self._is_stored = event.step, None
+            return
+        if isinstance(event, AttemptBegan):  # what came before it is discarded
+            self._attempt, self._items = event.attempt, []
             return
         if isinstance(event, StreamEnd):
             if self._is_stored is None and _is_whole(event):
@@ -334,7 +341,13 @@ class JournaledRun:
         assert self._inbox is not None, "known since the run began"
         said = self._inbox.taken[self._said :]
         self._said += len(said)
-        facts = {"kind": kind, "salt": self._salt, "traceparent": self._run.traceparent(), "said": said}
+        facts = {
+            "kind": kind,
+            "salt": self._salt,
+            "attempt": self._attempt,
+            "traceparent": self._run.traceparent(),
+            "said": said,
+        }
         ends, self._ends = self._ends, []
         read = [str(one["id"]) for one in said]
         return self._lease.keep(JournaledResponse(self._step, _json(facts), body), ends, read)

@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from ..decode.body import as_items
 from ..dispatch.carried import Carried
 from ..events import AttemptBegan, AttemptCommitted, AttemptDiscarded, StreamEnd
@@ -102,6 +104,7 @@ class ModelRequest:
         return self._made().__await__()
 
     async def _made(self) -> Any:
+        await checkpoint_if_cancelled()  # the answer may have been cut before it was asked for
         stream = self.ask()
         if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
             stream = await stream

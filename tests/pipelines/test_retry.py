@@ -490,6 +490,51 @@ async def recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: 
     assert deltas in ("", "So far")
 
 
+@promise
+async def a_run_that_goes_on_from_its_journal_has_the_attempt_that_counted_and_pays_once(folder: Path) -> None:
+    paid: list[int] = []
+
+    @tool(effect="once")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    calls = [("a", "pay", '{"amount": 3}')]
+    for _ in range(3):  # the first program dies behind the payment, the second one reads the answer, the third all
+        dies = not paid
+        again = anthropic(["Well"], calls)
+        broken = stream(anthropic(["Wait"], calls, stop=None), then=ConnectionResetError())
+        ask = Ask(*([broken, again] if dies else []), stream(DONE))
+        run = agent_loop(
+            ask, ASKED, tools=[pay], wire=MESSAGES, retry=ANYWHERE, journal=folder / "runs.db", run_id="order-7"
+        )
+        with anyio.fail_after(20):
+            async with run:
+                async for event in run:
+                    if dies and isinstance(event, Observation) and event.outcome == "ok":
+                        break
+        assert paid == [3]
+        assert [one.text for one in run.turns][:1] == ["Well"]
+    assert (run.outcome, [one.text for one in run.turns], ask.asked) == ("answered", ["Well", "Done."], [])
+
+
+@promise
+async def a_message_or_a_stop_ends_the_pause_before_the_next_attempt(_: Path) -> None:
+    for act, outcome in (("say", "answered"), ("stop", "cancelled")):
+        ask = Ask(RefusedError(429, retry_after="600"), ANSWER)
+        run = agent_loop(ask, ASKED, wire=CHAT, retry=Retry(max_wait=600, total=None))
+        with anyio.fail_after(20):
+            async with run:
+                async for event in run:
+                    if isinstance(event, AttemptDiscarded):
+                        if act == "say":
+                            run.say("Never mind.", when="now")
+                        else:
+                            run.stop()
+        assert (run.outcome, len(ask.asked)) == (outcome, 2 if act == "say" else 1)
+
+
 @pytest.mark.deadline(120)
 async def test_every_promise_about_attempts_holds(tmp_path: Path) -> None:
     failed: list[Exception] = []
