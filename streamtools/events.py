@@ -142,6 +142,8 @@ class StepStart(CausedEvent):
     resumes: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, or had this response, if it was
     traced."""
+    proposed_by: str | None = field(default=None, kw_only=True, metadata=NEVER)
+    """Likewise of the response that made the calls."""
     replayed: bool = field(default=False, kw_only=True)
     """True if the whole step is on record in the run's journal: its events tell what happened before, nothing runs, and
     observers do not see them."""

@@ -84,7 +84,7 @@ class Observer(Protocol):
 
 class RunObserver(Observer, Protocol):
     """An observer that also learns when the whole run begins and ends: that of an `agent_loop`, or an entered
-    `Trajectory`. All three methods are optional. Like `on_event` they must be quick; an exception drops the
+    `Trajectory`. All four methods are optional. Like `on_event` they must be quick; an exception drops the
     observer."""
 
     def begin_run(self, run: RunFacts, /) -> None:
@@ -98,6 +98,10 @@ class RunObserver(Observer, Protocol):
 
     def traceparent(self) -> str | None:
         """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it."""
+        ...
+
+    def proposed_by(self) -> str | None:
+        """Likewise returns the span of the response that has made the step's calls."""
         ...
 
 

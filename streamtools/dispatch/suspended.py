@@ -113,6 +113,8 @@ class Suspended:
     """The wire over which the calls came."""
     traceparent: str | None = None
     """The span of the step, as W3C Trace Context has it, if the step was traced: the resumed step is linked to it."""
+    proposed_by: str | None = None
+    """Likewise the span of the response that made the calls: those of their runs are linked to it."""
     calls_spent: _Count = 0
     """The run's calls so far, but for these: its `call_budget` goes on from there."""
     tokens_spent: _Count = 0

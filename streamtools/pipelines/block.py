@@ -116,6 +116,7 @@ class Pipeline:
         self._resumed = suspended
         self._before = before  # what is to be done before the step begins
         self._resumes = None if suspended is None else suspended.traceparent
+        self._proposed_by = None if suspended is None else suspended.proposed_by
         self._replayed = False
         self._asks_model = asks_model
         self._request = request
@@ -267,7 +268,8 @@ class Pipeline:
             step=self._step.number,
             seq=run.next_seq + closing,
             wire=wire,
-            traceparent=run.traceparent(),
+            traceparent=run.traceparent() or (resumed and resumed.traceparent),
+            proposed_by=run.proposed_by() or (resumed and resumed.proposed_by),
         )
 
     def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
@@ -465,12 +467,19 @@ class Pipeline:
         return events
 
     def with_response_on_record(
-        self, traceparent: str | None, *, replayed: bool, origins: Origins | None = None, attempt: int = 1
+        self,
+        traceparent: str | None,
+        *,
+        proposed_by: str | None = None,
+        replayed: bool,
+        origins: Origins | None = None,
+        attempt: int = 1,
     ) -> Pipeline:
         """Makes this a step whose response is on record, in a journal: the model is not asked. Returns itself.
 
         Args:
             traceparent: of the span of the step that had asked for it.
+            proposed_by: of the response's own span.
             replayed: the ends of its calls are on record, too.
             origins: takes the texts of a step that is replayed.
             attempt: the number of the attempt that it was, which is part of the calls' keys.
@@ -478,6 +487,7 @@ class Pipeline:
         self._origins = self._origins if origins is None else origins
         self._asks_model, self._resumes, self._replayed = False, traceparent, replayed
         self._calls.attempt = attempt
+        self._proposed_by = proposed_by
         return self
 
     def beginning_with(self, events: Iterable[Event]) -> Pipeline:
@@ -528,6 +538,7 @@ class Pipeline:
             requested_at=self._deadlines.requested_at,
             request=self._request,
             resumes=self._resumes,
+            proposed_by=self._proposed_by,
             replayed=self._replayed,
         )
         for event in self._begins_with:

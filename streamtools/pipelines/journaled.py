@@ -186,7 +186,11 @@ class JournaledRun:
         block = pipeline(_each(items), tools=tools, wire=self._wire, trajectory=self._run, **given)
         self._step, self._is_stored = self._run.steps, _at_once
         return block.with_response_on_record(
-            facts["traceparent"], replayed=self._known is not None, origins=origins, attempt=self._attempt
+            facts["traceparent"],
+            proposed_by=facts.get("proposed_by"),
+            replayed=self._known is not None,
+            origins=origins,
+            attempt=self._attempt,
         )
 
     def _go_back_to(self, response: JournaledResponse) -> tuple[dict[str, Any], list[Any]]:
@@ -346,6 +350,7 @@ class JournaledRun:
             "salt": self._salt,
             "attempt": self._attempt,
             "traceparent": self._run.traceparent(),
+            "proposed_by": self._run.proposed_by(),
             "said": said,
         }
         ends, self._ends = self._ends, []

@@ -56,7 +56,8 @@ def resume(
             are put on record in the store, as by `Suspended.decide`, with its errors. Those on record hold in any case:
             a run that died after a decision goes on with it if it is resumed without any.
         observers: see `pipeline`.
-        trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
+        trajectory: the run to go on with, if it is at hand. A new one becomes the run that the calls were suspended in,
+            with its id and at its step, unless you gave it an id or have entered it.
         options: ``context``, ``approve`` (asked about the calls that are not decided), ``policy``, ``executor``,
             ``middleware``, ``stages``, ``pool``, ``limits``, ``on_tool_error`` and ``privacy``, as for `pipeline`.
             Arguments that were within their own run's limits are accepted here.
@@ -76,10 +77,8 @@ def resume(
     if decisions and not decides(store):
         raise TypeError(no_decisions(store))
     step = _ModellessStep(tools, options, trajectory)
-    if trajectory is None:
-        run = Trajectory.resumed(suspended, observers=observers, privacy=options.get("privacy"))
-    else:
-        run = Trajectory.of(trajectory, observers, options.get("privacy"))
+    run = Trajectory.of(trajectory, observers, options.get("privacy"))
+    run.take_up(suspended)
     run.spent.calls = max(run.spent.calls, suspended.calls_spent)
     run.spent.tokens = max(run.spent.tokens, suspended.tokens_spent)
     quotes = None

@@ -105,6 +105,7 @@ class Step:
         requested_at: float | None = None,
         request: Mapping[str, Any] | None = None,
         resumes: str | None = None,
+        proposed_by: str | None = None,
         replayed: bool = False,
     ) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`. One that is `replayed` has no observers,
@@ -123,6 +124,7 @@ class Step:
             requested_at=requested_at,
             request=request,
             resumes=resumes,
+            proposed_by=proposed_by,
             replayed=replayed,
         )
         self.emit(start)

@@ -191,7 +191,11 @@ class Trajectory:
     def traceparent(self) -> str | None:
         """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it; None if none of the
         observers draws spans."""
-        return next((answer for answer in self._tell("traceparent") if answer is not None), None)
+        return next(filter(None, self._tell("traceparent")), None)
+
+    def proposed_by(self) -> str | None:
+        """Likewise returns the span of the response that has made the step's calls."""
+        return next(filter(None, self._tell("proposed_by")), None)
 
     def _tell(self, what: str, *facts: Any) -> list[Any]:
         """Calls an optional method of each observer; one that raises is dropped, and logged."""
@@ -229,28 +233,26 @@ class Trajectory:
         privacy: Privacy | None,
     ) -> Trajectory:
         """Returns the run that was given, or a new one. `agent_loop` calls this."""
-        if given is None and suspended is None:
-            return cls(name=name, conversation_id=conversation_id, run_id=run_id, privacy=privacy)
-        if given is None and suspended is not None:
-            if run_id is not None and run_id != suspended.run_id:
-                raise ValueError("the calls were suspended in another run than run_id names; leave it out")
-            run = cls.resumed(suspended, privacy=privacy)
-            run.name, run.conversation_id = name, conversation_id
-            return run
-        assert given is not None, "one of the cases above"
-        if any(one is not None for one in (name, conversation_id, run_id, privacy)):
+        if given is None:
+            given = cls(name=name, conversation_id=conversation_id, run_id=run_id, privacy=privacy)
+        elif any(one is not None for one in (name, conversation_id, run_id, privacy)):
             raise TypeError("give name, conversation_id, run_id and privacy to the Trajectory, which has them")
+        if suspended is not None:
+            if run_id not in (None, suspended.run_id):
+                raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+            given.take_up(suspended)
         return given
 
-    @classmethod
-    def resumed(
-        cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None, privacy: Privacy | None = None
-    ) -> Trajectory:
-        """Returns the run that calls were suspended in, at the same step, with its numbering. `resume` calls this."""
-        run = cls(observers=observers, run_id=suspended.run_id, privacy=privacy)
-        run.steps, run.next_seq = suspended.step, suspended.seq
-        run.salts = suspended.seq  # there were more events than pipelines
-        return run
+    def take_up(self, suspended: Suspended) -> None:
+        """Becomes the run that calls were suspended in, at the same step, with its numbering. A run that has begun, or
+        was given an id of its own, stays itself. `resume` and `agent_loop` call this."""
+        if self.steps or self.next_seq:
+            return
+        if self._entered == "no" and not self.is_named:
+            self.run_id, self.is_named = suspended.run_id, True
+        if self.run_id == suspended.run_id:  # else two calls would have one name
+            self.steps, self.next_seq = suspended.step, suspended.seq
+            self.salts = suspended.seq  # there were more events than pipelines
 
     def new_salt(self) -> str:
         """Returns a text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""

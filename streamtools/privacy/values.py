@@ -37,7 +37,7 @@ _DEEP = "…"  # stands for what is nested deeper, and for a value inside itself
 
 _KEPT = frozenset({
     # the event, and its place
-    "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes",
+    "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes", "proposed_by",
     # identities, and words of ours or the provider's
     "wire", "model", "response_id", "message_id", "when", "call_id", "idempotency_key", "awaits", "caller", "kind",
     "type", "place", "code",

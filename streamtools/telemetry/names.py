@@ -165,7 +165,17 @@ class Names:
     """`seq` of its causes. On a chat span: the observations of the step before."""
     link_type: str = "streamtools.link.type"
     """On a link: ``proposed_by`` (tool to chat), ``observed`` (chat to the tools of the step before), ``follows`` (step
-    to the one before, where no run span is above them), ``resumes`` (step to the one that suspended its calls)."""
+    to the one before, where no run span is above them), ``resumes`` (step, and run, to the step that suspended its
+    calls)."""
+    calls_suspended: str = "streamtools.calls.suspended"
+    """On a run and its last step: the keys of the calls that wait, and may go on in another trace."""
+    resumes_trace: str = "streamtools.resumes.trace_id"
+    """On a resumed step and its run: the trace of the step that suspended its calls; Jaeger's UI shows no link's
+    kind."""
+    resumes_span: str = "streamtools.resumes.span_id"
+    """Likewise that step's span."""
+    proposer_span: str = "streamtools.proposed_by.span_id"
+    """On a resumed call: the span of the response that made it, in the trace that `resumes_trace` names."""
 
     # -- ours: outcomes --
     step_outcome: str = "streamtools.step.outcome"

@@ -234,6 +234,13 @@ class Tracing:
         span = None if step is None else step.span
         return None if span is None else carrier_of(span).get("traceparent")
 
+    def proposed_by(self) -> str | None:
+        """Returns the span of the response that has made the step's calls."""
+        step = self._step or self._before
+        if step is None:
+            return None
+        return step.start.proposed_by if step.chat is None else carrier_of(step.chat).get("traceparent")
+
     def see_early(self, end: EarlyEnd) -> None:
         """Draws a call under a tap: from the begin of its early run until the framework has the result."""
         step = self._step or self._before
@@ -264,17 +271,21 @@ class Tracing:
     def _step_start(self, step: OpenStep, event: StepStart) -> None:
         if step.run is not None and step.run.span is not None:
             step.context = trace.set_span_in_context(step.run.span, step.context)
+        asked = span_context_of(event.resumes)
         if self._wanted["step"]:
-            found, links = self._writer.step_start(event), self._links_of(step)
+            found, links = self._writer.step_start(event), self._links_of(step, asked)
             step.span = self._builder.start(step, self._names.step_span, found, step.began, links)
             step.context = trace.set_span_in_context(step.span, step.context)
+        if asked is not None and step.run is not None and step.run.span is not None:
+            step.run.span.add_link(asked, {self._names.link_type: "resumes"})
+            step.run.span.set_attributes(self._writer.resumed(asked))
 
-    def _links_of(self, step: OpenStep) -> list[Link]:
+    def _links_of(self, step: OpenStep, asked: SpanContext | None) -> list[Link]:
         """Returns a step's links: to the one that suspended its calls, and, without a run span, to the one before."""
         # The step that suspended calls is in another trace, of another day perhaps; its span is known by its
         # traceparent.
         links: list[Link] = []
-        if (asked := span_context_of(step.start.resumes)) is not None:
+        if asked is not None:
             links.append(self._builder.link("resumes", asked))
         before = None if self._before is None else self._before.span
         if before is not None and step.run is None:
@@ -382,7 +393,11 @@ class Tracing:
                 if STEP_OUTCOMES[event.outcome].is_error:
                     self._describe_stream(span, step, event.time)
                 span.set_attributes(self._writer.step_end(event, step.error))
+                if step.suspended:
+                    span.set_attribute(self._names.calls_suspended, step.suspended)
             span.end(step.ns(event.time))
+        if step.run is not None:
+            step.run.suspended = step.suspended
         self._before, self._step = step, None
         step.forget()
 
@@ -465,6 +480,8 @@ class AttributeWriter:
         names = self.names
         found: Attributes = {names.run_steps: run.steps}
         self._put(found, names.run_outcome, outcome)
+        if run.suspended:
+            found[names.calls_suspended] = run.suspended
         if error is not None or outcome == "error":
             found[names.error_type] = OTHER if error is None else self.text(class_name(error))
         self._put_usage(found, run.usage, names.run_usage)
@@ -481,7 +498,16 @@ class AttributeWriter:
     def step_start(self, start: StepStart) -> Attributes:
         """Returns the attributes of a step at its beginning."""
         names = self.names
-        return {**self._identity(start), **names.step_constants, names.seq_first: start.seq}
+        found: Attributes = {**self._identity(start), **names.step_constants, names.seq_first: start.seq}
+        asked = span_context_of(start.resumes)
+        return found if asked is None else found | self.resumed(asked)
+
+    def resumed(self, asked: SpanContext) -> Attributes:
+        """Returns the attributes that name the step whose calls are resumed."""
+        return {
+            self.names.resumes_trace: trace.format_trace_id(asked.trace_id),
+            self.names.resumes_span: trace.format_span_id(asked.span_id),
+        }
 
     def step_end(self, end: StepEnd, error: StreamError | None) -> Attributes:
         """Returns the attributes of a step at its end."""
@@ -635,7 +661,7 @@ class AttributeWriter:
             names.run_id: self.text(step.run_id),
             names.step: start.step,
             names.cause_seq: start.causes,
-            names.call_key: f"{start.step}.{start.index}",
+            names.call_key: call_key(start),
             names.call_kind: start.kind,
             names.seq_first: start.seq,
         }
@@ -724,6 +750,11 @@ class AttributeWriter:
     def _put(self, found: Attributes, name: str | None, value: Any) -> None:
         if name is not None and value is not None:
             found[name] = self.text(value) if isinstance(value, str) else value
+
+
+def call_key(start: ToolCallStart) -> str:
+    """Returns the call's name within its run."""
+    return f"{start.step}.{start.index}"
 
 
 def stream_outcome(end: StreamEnd) -> StepOutcome:
@@ -835,6 +866,8 @@ class OpenRun:
     """The sum of their counts."""
     cost: float | None = None
     """The sum of their costs, as far as they are known."""
+    suspended: list[str] = field(default_factory=list)
+    """The keys of the last step's calls that may go on in another trace."""
     offset_ns: int = field(default_factory=_epoch_offset_ns)
 
     def start(self, tracer: Tracer, name: str, attributes: Mapping[str, Any], at: float) -> None:
@@ -879,6 +912,8 @@ class OpenStep:
     offset_ns: int = field(default_factory=_epoch_offset_ns)
     run: OpenRun | None = None
     """The run of the step, if it was entered."""
+    suspended: list[str] = field(default_factory=list)
+    """The keys of its calls that wait when it ends."""
 
     @property
     def began(self) -> float:
@@ -1001,6 +1036,8 @@ class CallSpans:
         known = step.calls.get(event.call_id)
         self._end_approval(step, known, "none", event)
         self._draw_waits(step, known, event)
+        if known is not None and not known.ended and (is_pending(event) or event.outcome == "suspended"):
+            step.suspended.append(call_key(known.start))
         span = self._ending(step, known, event.time)
         if known is None or span is None:
             return
@@ -1051,9 +1088,12 @@ class CallSpans:
         # A sibling of the chat that proposed it, and not its child, because it may outlive it. A link names the cause,
         # and so do attributes, since some trace stores drop links.
         chat = self._chat(step)
-        links = [] if chat is None else [self._builder.link("proposed_by", chat.get_span_context())]
+        proposer = span_context_of(step.start.proposed_by) if chat is None else chat.get_span_context()
+        links = [] if proposer is None else [self._builder.link("proposed_by", proposer)]
         name = self._builder.named(names.tool_span if runs else names.call_span, known.start.name)
         found = (self._writer.tool_start if runs else self._writer.call_start)(step.start, known.start)
+        if proposer is not None and chat is None:
+            found[names.proposer_span] = trace.format_span_id(proposer.span_id)
         known.span = self._builder.start(step, name, found, at, links)
         return known.span
 

@@ -469,7 +469,7 @@ async def test_the_numbering_of_a_run_goes_on_without_a_gap_or_a_number_twice(in
             kept = events.suspended
         kept = kept if inside else events.suspended
         assert kept is not None
-        later = Trajectory.resumed(kept, observers=[cursor])
+        later = Trajectory(observers=[cursor])
         async with resume(kept, tools=[pay, look], store=MemoryStore(), trajectory=later) as events:
             _ = [event async for event in events]
     numbers = [event.seq for event in cursor]
@@ -484,7 +484,7 @@ async def test_the_numbering_of_a_run_goes_on_without_a_gap_or_a_number_twice(in
 async def test_a_resumption_that_is_left_anywhere_leaves_its_calls_suspended(after: int, effect: Any) -> None:
     asks = tool(needs_approval=True, name="pay", effect=effect)(pay.fn)
     suspended = await suspended_of([PAY_A, PAY_B], tools=[asks])
-    run = Trajectory.resumed(suspended, observers=())
+    run = Trajectory(observers=())
     async with resume(suspended, tools=[asks], store=MemoryStore(), trajectory=run) as events:
         for _ in range(after):
             await anext(events)

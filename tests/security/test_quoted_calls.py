@@ -208,7 +208,7 @@ async def test_one_that_waits_is_decided_elsewhere_and_its_result_counts_for_the
 
     waits = await ran(said[0], tools=[asks_first, pay])
     assert waits.suspended is not None
-    suspended, mine = waits.suspended, Trajectory.resumed(waits.suspended)
+    suspended, mine = waits.suspended, Trajectory()
     options = {"store": MemoryStore(), "decisions": [Decision.on(call, True) for call in suspended.calls]}
     await resume(suspended, tools=[asks_first, pay], trajectory=mine, stages=stages("hermes"), **options)
     body = stream(chat([said[1]], finish="stop"))

@@ -165,6 +165,87 @@ async def test_calls_that_are_resumed_are_linked_to_the_step_that_asked(spans: S
     assert step.links[0].context.span_id == asked.context.span_id
 
 
+async def test_a_run_that_is_resumed_has_its_id_and_numbers_and_links_to_the_step_and_the_chat_before(
+    spans: Spans,
+) -> None:
+    first = iter(
+        [chat(calls=[("c1", "add", '{"a":1,"b":2}')]), chat(calls=[("c2", "add", "{}"), ("c3", "pay", '{"n":1}')])]
+    )
+    second = iter([chat(calls=[("c4", "add", '{"a":1,"b":2}')]), chat(text=["3"], finish="stop")])
+    store, wire = MemoryStore(), "openai.chat_completions"
+    loop = agent_loop(
+        lambda *_: stream(next(first)), [], tools=[add, pay], wire=wire, store=store,
+        trajectory=Trajectory(name="till", observers=[Tracing(spans.provider)]),
+    )  # fmt: skip
+    async with loop as events:
+        await events.finish()
+    before = {span.name: span for span in spans.all}
+    spans.exporter.clear()
+    suspended = events.suspended
+    assert suspended is not None
+    suspended = Suspended.from_text(suspended.to_text(KEY), KEY)
+    again = agent_loop(
+        lambda *_: stream(next(second)), events.messages, tools=[add, pay], wire=wire, store=store,
+        suspended=suspended, decisions=decisions_on(suspended, {"c3": True}),
+        trajectory=Trajectory(name="till", observers=[Tracing(spans.provider)]),
+    )  # fmt: skip
+    async with again as events:
+        assert (await events.finish()).text == "3"
+
+    run, step = before["invoke_agent till"], before["streamtools.step"]
+    for last in (run, step):
+        assert attributes(last)["streamtools.calls.suspended"] == ("1.1",)
+        assert attributes(last)["streamtools.run.id"] == suspended.run_id
+    assert {attributes(span)["streamtools.run.id"] for span in spans.all} == {suspended.run_id}
+    resumed, *later = [span for span in spans.all if span.name == "streamtools.step"]
+    assert [attributes(span)["streamtools.step.number"] for span in (resumed, *later)] == [1, 2, 3]
+    paid = spans.named("execute_tool pay")
+    assert attributes(paid)["streamtools.call.key"] == "1.1"
+    assert step.context is not None
+    asked = {
+        "streamtools.resumes.trace_id": f"{step.context.trace_id:032x}",
+        "streamtools.resumes.span_id": f"{step.context.span_id:016x}",
+    }
+    for span in (spans.named("invoke_agent till"), resumed):
+        (link,) = span.links
+        assert (link.context.span_id, dict(link.attributes or {})) == (
+            step.context.span_id,
+            {"streamtools.link.type": "resumes"},
+        )
+        assert asked.items() <= attributes(span).items()
+        assert "streamtools.calls.suspended" not in attributes(span)
+    proposer = before["chat m"].context  # the later one of two
+    assert proposer is not None
+    (link,) = paid.links
+    assert (link.context.span_id, link.context.trace_id) == (proposer.span_id, proposer.trace_id)
+    assert dict(link.attributes or {}) == {"streamtools.link.type": "proposed_by"}
+    assert attributes(paid)["streamtools.proposed_by.span_id"] == f"{proposer.span_id:016x}"
+    assert not [span for span in later if "streamtools.resumes.span_id" in attributes(span)]
+
+
+async def test_what_a_run_takes_up_of_the_suspended_one_depends_on_what_it_is_already(spans: Spans) -> None:
+    body = stream(chat(calls=[("c1", "pay", '{"n":1}')]))
+    async with pipeline(body, tools=[pay], observers=[Tracing(spans.provider)]) as events:
+        _ = [seen async for seen in events]
+    kept = events.suspended
+    assert kept is not None
+    entered = Trajectory()
+    cases = {"new": Trajectory(), "its id": Trajectory(run_id=kept.run_id), "own id": Trajectory(run_id="mine")}
+    with entered:
+        found = {}
+        for name, run in (cases | {"entered": entered}).items():
+            async with resume(kept, tools=[pay], store=MemoryStore(), trajectory=run) as resumed:
+                _ = [seen async for seen in resumed]
+            assert resumed.suspended is not None
+            links = (resumed.suspended.traceparent, resumed.suspended.proposed_by)
+            assert links == (kept.traceparent, kept.proposed_by), "a run without spans passes on what it was given"
+            assert None not in links
+            found[name] = (run.run_id == kept.run_id, resumed.suspended.seq >= kept.seq)
+    assert found == {
+        "new": (True, True), "its id": (True, True), "own id": (False, False), "entered": (False, False)
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["", "nonsense", "00-zz-11-01", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "x" * 9999])
 async def test_a_traceparent_that_names_no_span_is_no_link(spans: Spans, text: str) -> None:
     from dataclasses import replace
