@@ -49,6 +49,7 @@ __all__ = [
     "PrivacyObserver",
     "RunFacts",
     "RunObserver",
+    "ServerObserver",
     "StreamFacts",
     "StreamObserver",
     "Withheld",
@@ -147,6 +148,14 @@ class PartsObserver(Observer, Protocol):
     def see_parts(self, parts: Callable[[], tuple[Part, ...]], /) -> None:
         """Takes, before each `StepStart`, a function that returns the pieces of the step's response so far. It is
         linear in their size, so call it at the end."""
+        ...
+
+
+class ServerObserver(Observer, Protocol):
+    """An observer that also learns which server answers."""
+
+    def see_server(self, host: str, port: int | None, /) -> None:
+        """Takes the host and the port of a step's response, after its `StepStart`, where the HTTP library has them."""
         ...
 
 

@@ -231,6 +231,8 @@ class Pump:
             self._pausing = True  # a request may take longer than a stream may be silent
             items = await self._source.items()
             self._pausing = False
+            if step.observers and (server := self._source.server) is not None:
+                step.tell("see_server", *server)
             async for item in self._seen(items):
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
                     step.emit_all(decoder.feed(item))

@@ -205,6 +205,21 @@ def _is_blocking(response: Any) -> bool:
     return hasattr(body, "__iter__") and not hasattr(body, "__aiter__")
 
 
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+def server_of(response: Any) -> tuple[str, int | None] | None:
+    """Returns the host and the port that answered a request, and nothing else of its address."""
+    from urllib.parse import urlsplit  # every HTTP library has loaded it
+
+    try:
+        address = urlsplit(str(response.url))
+        port = address.port or _PORTS.get(address.scheme)
+    except (AttributeError, RuntimeError, ValueError):  # httpx raises for a response that was made without a request
+        return None
+    return None if address.hostname is None else (address.hostname, port)
+
+
 def codings_of(response: Any) -> tuple[str, ...]:
     """Returns the declared codings of a response's body, in the order of their application."""
     headers = getattr(response, "headers", None)

@@ -26,6 +26,7 @@ from .kinds import (
     langchain_chunks,
     raw_of,
     response_of,
+    server_of,
     untap,
     without_finish,
 )
@@ -154,6 +155,11 @@ class Source:
         numbers = (getattr(self._response, name, None) for name in ("status_code", "status"))
         status = next((number for number in numbers if isinstance(number, int)), 0)
         return status if status >= _FIRST_ERROR else None
+
+    @property
+    def server(self) -> tuple[str, int | None] | None:
+        """The host and the port of the response, if an HTTP library has them."""
+        return None if self._response is None else server_of(self._response)
 
     @property
     def headers(self) -> Any:

@@ -99,6 +99,9 @@ class Names:
 
     # -- the model's response --
     provider: str | None = "gen_ai.provider.name"
+    server_address: str | None = "server.address"
+    """Where the HTTP library has it."""
+    server_port: str | None = "server.port"
     request_stream: str | None = "gen_ai.request.stream"
     request_model: str | None = "gen_ai.request.model"
     request_parameters: Mapping[str, str | None] = field(

@@ -241,6 +241,11 @@ class Tracing:
             return None
         return step.start.proposed_by if step.chat is None else carrier_of(step.chat).get("traceparent")
 
+    def see_server(self, host: str, port: int | None) -> None:
+        """Keeps the server that answers."""
+        if self._step is not None:
+            self._step.server = (host, port)
+
     def see_early(self, end: EarlyEnd) -> None:
         """Draws a call under a tap: from the begin of its early run until the framework has the result."""
         step = self._step or self._before
@@ -295,6 +300,10 @@ class Tracing:
     def _stream_start(self, step: OpenStep, event: StreamStart) -> None:
         step.stream = event
         self._chat(step)
+        if (run := step.run) is not None and run.span is not None and run.provider is None:
+            run.provider = provider_of(event.wire)
+            if self._names.provider is not None:
+                run.span.set_attribute(self._names.provider, run.provider)
 
     def _chat(self, step: OpenStep) -> Span | None:
         """Returns the chat span, which is made now if it does not exist; without the model's name if it is unknown."""
@@ -307,6 +316,7 @@ class Tracing:
             observed = {} if self._before is None else self._before.observed
             links = [self._builder.link("observed", observed[seq]) for seq in start.causes if seq in observed]
             found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
+            found |= self._writer.server(*step.server)
             began = step.began if step.asked_at is None else step.asked_at
             step.chat = step.open_chat = self._builder.start(step, name, found, began, links, SpanKind.CLIENT)
         return step.chat
@@ -324,6 +334,7 @@ class Tracing:
             span.set_attribute("error.type", self._writer.text(event.error_type))
             span.end(step.ns(event.time))
         step.chat = step.open_chat = step.stream = None
+        step.server = (None, None)
         step.calls, step.text, step.text_size = {}, [], 0
 
     def _text(self, step: OpenStep, event: TextDelta) -> None:
@@ -537,6 +548,13 @@ class AttributeWriter:
             self._put(found, names.response_id, stream.response_id)
             asked = step.time if step.requested_at is None else step.requested_at
             self._put(found, names.time_to_first_chunk, max(0.0, stream.time - asked))
+        return found
+
+    def server(self, host: str | None, port: int | None) -> Attributes:
+        """Returns the server's attributes, as far as they are known."""
+        found: Attributes = {}
+        self._put(found, self.names.server_address, host)
+        self._put(found, self.names.server_port, port)
         return found
 
     def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd, cost: float | None) -> Attributes:
@@ -859,6 +877,8 @@ class OpenRun:
     """A run while it goes on."""
 
     conversation_id: str | None = None
+    provider: str | None = None
+    """That of its first response."""
     span: Span | None = None
     steps: int = 0
     """How many responses have ended."""
@@ -901,6 +921,7 @@ class OpenStep:
     asked_at: float | None = None
     """When the model was asked again, in a second or later attempt."""
     stream: StreamStart | None = None
+    server: tuple[str | None, int | None] = (None, None)
     end: StreamEnd | None = None
     calls: dict[str, OpenToolSpan] = field(default_factory=dict)
     server_calls: int = 0

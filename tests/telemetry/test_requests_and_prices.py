@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from streams import anthropic
+from scripted import Spans
+from streams import anthropic, chat, stream
 from telemetry.scripted import capturing
 
 from streamtools import Trajectory, Usage, agent_loop, pipeline, tool
 from streamtools.events import TextDelta
 from streamtools.telemetry import Tracing
-from streamtools.telemetry.names import cost_of
+from streamtools.telemetry.names import SEMCONV, cost_of
 
 pytestmark = pytest.mark.anyio
 
@@ -248,3 +251,35 @@ async def test_a_response_is_captured_in_the_order_in_which_it_came_without_watc
         CALL,
     ]
     assert TextDelta not in tracing.event_types
+
+
+async def test_a_chat_names_its_server_and_nothing_else_of_the_address(spans: Spans) -> None:
+    body = b"".join(chat(text=["a"]))
+    for address, server in (
+        ("https://me:secret@api.example.com/v1/chat?key=secret", ("api.example.com", 443)),
+        ("http://localhost:8443/secret", ("localhost", 8443)),
+        ("http://[::1]/secret", ("::1", 80)),
+    ):
+        spans.exporter.clear()
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+        async with httpx.AsyncClient(transport=transport) as client:
+            request = client.stream("POST", address)
+            async with pipeline(request, observers=[Tracing(spans.provider)]) as events:
+                _ = [seen async for seen in events]
+        said = dict(spans.named("chat m").attributes or {})
+        assert (said["server.address"], said["server.port"]) == server
+        assert "secret" not in "".join(span.to_json() for span in spans.all)
+    for source in (stream(chat(text=["a"])), httpx.Response(200, content=body)):  # made without a request
+        async with pipeline(source, observers=[Tracing(spans.provider)]) as events:
+            _ = [seen async for seen in events]
+        assert "server.address" not in (spans.named("chat m").attributes or {})
+
+
+async def test_a_run_names_the_provider_of_its_first_response(spans: Spans) -> None:
+    for names in ("semconv-1.41", replace(SEMCONV, provider=None)):
+        async with Trajectory(observers=[Tracing(spans.provider, names=names)]) as run:
+            for _ in range(2):
+                async with pipeline(stream(chat(text=["a"])), trajectory=run) as events:
+                    _ = [seen async for seen in events]
+        said = (spans.named("invoke_agent").attributes or {}).get("gen_ai.provider.name")
+        assert said == ("openai" if names == "semconv-1.41" else None)
