@@ -193,7 +193,10 @@ def test_the_extras_that_the_makefile_installs_exist() -> None:
 
 # -- the repository --------------------------------------------------------------------------------------------
 
-BINARY = {"demo/tools.gguf", "docs/pictures/demo-page-dark.png", "docs/pictures/demo-page-light.png"}
+BINARY = {
+    "demo/tools.gguf",
+    *(f"docs/pictures/{name}.png" for name in ("demo-page-dark", "demo-page-light", "jaeger-chat", "jaeger-trace")),
+}
 """Files that are no text, each of which the project made itself."""
 
 
