@@ -21,28 +21,6 @@ from anyio.lowlevel import EventLoopToken, current_token
 from .events import Event
 from .stages.arguments import Deferred
 
-__all__ = [
-    "Aside",
-    "Deferring",
-    "call_soon",
-    "cleaning_up",
-    "from_any_thread",
-    "is_asyncio",
-    "is_called_in_a_task",
-    "is_cancellation",
-    "is_cancelled",
-    "is_in_generator",
-    "is_in_loop",
-    "is_raised_by_loop",
-    "is_running",
-    "refuse_deferred",
-    "ring",
-    "settle_at_exit",
-    "settle_next",
-    "settle_open",
-    "spawn",
-]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

@@ -17,8 +17,6 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["Range", "check_fields", "fits", "read_object"]
-
 
 @dataclass(frozen=True, slots=True)
 class Range:

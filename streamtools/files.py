@@ -14,8 +14,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["make_private", "narrow", "open_private", "write_private"]
-
 # From the call that makes the file: a mode that is changed afterwards leaves a moment in which another user opens it.
 MODE = 0o600
 # Without O_NONBLOCK a named pipe would hold up the program until somebody reads from it.

@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["functions", "names"]
-
-
 # A module-level `__getattr__` in sight of a type checker would hide misspelt names from it. The branch that it reads
 # has the imports instead, and so has the law against circles.
 

@@ -14,29 +14,6 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ALWAYS",
-    "MAX_PATH_CHARS",
-    "NEVER",
-    "PLAIN_NAME_CHARACTERS",
-    "PLAIN_NAME_LENGTH",
-    "SurrogateJoiner",
-    "class_name",
-    "cut",
-    "deeper_than",
-    "described",
-    "dotted",
-    "excerpt",
-    "is_debugging",
-    "known_names",
-    "one_line",
-    "printable",
-    "shown_by",
-    "type_name",
-    "well_formed",
-    "well_formed_tree",
-]
-
 # Servers that escape per token cut a character outside the BMP in two (UKGovernmentBEIS/inspect_ai#3802). A half of
 # such a surrogate pair in a Python string makes everything that encodes UTF-8 raise, so none leaves the library: halves
 # are joined where they meet, and replaced where they stay alone.

@@ -8,21 +8,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "MISUSED",
-    "NOBODY_READS",
-    "Parser",
-    "UsageError",
-    "add_command",
-    "cells",
-    "listed",
-    "one_of",
-    "pad",
-]
-
-
 # The last two as a shell counts them: 128 and the number of the signal, SIGINT and SIGPIPE.
 FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 

@@ -22,8 +22,6 @@ from ..turn import Turn
 from ..wires import names
 from .common import FAILED, add_command, listed, one_of, pad
 
-__all__ = ["add"]
-
 LABEL = 11  # cells before the text
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
 ERROR_CHARS = 160  # of an error that shares its line

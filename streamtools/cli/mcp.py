@@ -17,8 +17,6 @@ from .common import FAILED, UsageError, add_command, cells, pad
 if TYPE_CHECKING:
     from ..mcp import Pins, ServerTool, ToolChange
 
-__all__ = ["add"]
-
 DESCRIPTION = """\
 Shows the tools of MCP servers, and what a server has added, renamed or changed
 since it was first used. Such a tool is not offered to the model before it is

@@ -17,8 +17,6 @@ from ..record.recording import shown_ids
 from .common import FAILED, add_command
 from .view import terminal
 
-__all__ = ["add"]
-
 DESCRIPTION = """\
 Shows a recording of streamtools.record in the terminal: the steps, their text,
 each call with its arguments, its waits, its attempts and its result. Nothing

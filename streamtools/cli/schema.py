@@ -18,8 +18,6 @@ from ..tools import Tool, tool
 from ..tools.entries import STRICT, short_names
 from .common import FAILED, UsageError, add_command, listed
 
-__all__ = ["add", "load_tools"]
-
 LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
 
 DESCRIPTION = """\

@@ -21,8 +21,6 @@ from ..errors import StreamToolsError, ToolError
 from ..text import printable
 from .common import add_command, cells, pad
 
-__all__ = ["add"]
-
 T = TypeVar("T")
 
 DESCRIPTION = """\

@@ -11,14 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = [
-    "CONVERSATION_EVENTS", "GEMINI", "INTERACTIONS", "LEGACY_INTERACTIONS", "LIVE", "MARKS", "SESSION_EVENTS",
-    "Marks", "camel", "is_chat_answer", "is_chat_chunk", "is_cohere_answer", "is_cohere_event",
-    "is_conversation_event", "is_converse_answer", "is_converse_event", "is_gemini", "is_gemini_answer",
-    "is_interaction", "is_interaction_event", "is_live", "is_message", "is_message_event", "is_of_a_session",
-    "is_ollama_answer", "is_ollama_line", "is_response_answer", "is_response_event", "is_session_event",
-]  # fmt: skip
-
 Payload: TypeAlias = Mapping[str, Any]
 
 # -- OpenAI ----------------------------------------------------------------------------------------------------------
