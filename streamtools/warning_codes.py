@@ -108,6 +108,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "claim_not_abandoned": WarningFacts("fault", "the store could not note that a call's end is unknown"),
     "claim_not_released": WarningFacts("fault", "the store could not take back a call's claim"),
     "late_result": WarningFacts("fault", "a tool that was given up has ended"),
+    "worker_spans_dropped": WarningFacts("fault", "spans that a tool has drawn in a worker are missing"),
     "loop_blocked": WarningFacts("fault", "an async tool blocked the event loop"),
     "observer_failed": WarningFacts("fault", "an observer raised, and was dropped"),
     "on_event_failed": WarningFacts("fault", "the callback of a tap raised"),

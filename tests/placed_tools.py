@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from pydantic import BaseModel
 
@@ -177,6 +178,27 @@ def span_here() -> dict[str, str]:
     span: Any = TracerProvider().get_tracer("a worker's").start_span("work")
     assert span.parent is not None, "it was given a carrier"
     return {"trace": f"{span.get_span_context().trace_id:032x}", "parent": f"{span.parent.span_id:016x}"}
+
+
+TRACER = trace.get_tracer("shop", "1.2", schema_url="https://example.com/schema")
+
+
+@tool
+async def draws(how: str, spans: int = 2) -> int:
+    """Draw spans as any instrumented code does, and say in which process."""
+    if how == "own provider":
+        trace.set_tracer_provider(own := TracerProvider())
+        assert trace.get_tracer_provider() is own, "it was refused"
+    with TRACER.start_as_current_span("order", kind=trace.SpanKind.CLIENT) as order:
+        order.set_attributes({"text": "ä", "many": ["a", "b"], "number": 2**60, "share": 0.5, "is": True})
+        order.add_event("packed", {"items": 2})
+        order.add_link(order.get_span_context(), {"why": "same"})
+        for number in range(spans - 1):
+            TRACER.start_span(f"item {number}").end()
+        order.set_status(trace.StatusCode.ERROR, "sold out")
+    if how == "fail":
+        raise ToolError("sold out")
+    return os.getpid()
 
 
 @tool

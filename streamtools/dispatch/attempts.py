@@ -358,11 +358,17 @@ class _Attempt:
         if self.executor is None:
             self.managers = stack
             return
+        from ..telemetry.worker_spans import span_sink  # most calls run here
+
         self.invocation.carrier.update(current_carrier())
+        self.invocation.take_spans = span_sink(self._lost_spans)
         if anyio.get_current_task().id == self.task:
             self.managers = stack
         else:  # a context must be left in the task that entered it
             stack.close()
+
+    def _lost_spans(self, text: str) -> None:
+        self.attempts.host.emit(StreamWarning("worker_spans_dropped", f"{self.call.label}: {text}"))
 
     def _start_clock(self) -> float:
         """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where

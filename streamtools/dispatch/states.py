@@ -470,8 +470,8 @@ _MOMENT_S = 0.001  # a passing wait that is shorter is not worth a record of its
 
 
 def note_move(call: Call, *, by_hand: bool) -> None:
-    """Ends the wait that a move has ended, and begins that of the new state. A call that runs now ends its wait with
-    the time of its `ToolStarted`."""
+    """Ends the wait that a move has ended, and begins that of the new state. The last wait of a call that runs now ends
+    with the time of its `ToolStarted`."""
     reason = WAITED_IN.get(call.state)
     if reason is None and call.state != "running":
         end_wait(call, time.monotonic())

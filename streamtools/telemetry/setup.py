@@ -3,8 +3,8 @@
     with configure("jaeger-file", path="trace.json"):
         ...                                     # every pipeline draws its spans from here on
 
-This is the only module of streamtools that imports the OpenTelemetry SDK. A Jaeger, Tempo, Phoenix, Langfuse or any
-other collector takes ``configure("otlp", endpoint="http://localhost:4318")``.
+No other module of streamtools loads the OpenTelemetry SDK, but in a worker whose tool draws spans. A Jaeger, Tempo,
+Phoenix, Langfuse or any other collector takes ``configure("otlp", endpoint="http://localhost:4318")``.
 """
 
 from __future__ import annotations

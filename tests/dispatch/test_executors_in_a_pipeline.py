@@ -15,9 +15,13 @@ import anyio
 import anyio.lowlevel
 import placed_tools
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanKind, StatusCode
 from placed_tools import FORMS, SECRET, marks
 from streams import Call, anthropic, chat, hanging, key_of, sse, stream
 
@@ -32,7 +36,7 @@ from streamtools.errors import (
     ToolOutcomeUnknown,
     ToolTimeout,
 )
-from streamtools.events import ToolProgress, ToolStarted
+from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 from streamtools.exports import export_all
 from streamtools.telemetry import Tracing
 
@@ -267,6 +271,61 @@ async def test_spans_of_a_tool_in_a_worker_are_children_of_its_own_span() -> Non
         context = spans[call_id]
         assert context is not None
         assert seen[call_id].value == {"trace": f"{context.trace_id:032x}", "parent": f"{context.span_id:016x}"}
+
+
+async def test_the_spans_of_a_tool_in_a_worker_reach_the_programs_processors() -> None:
+    """Whole and below the call's span, with the worker's pid; but for a provider of the tool's own, those of a trace
+    that nobody records, and those beyond the bounds."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(resource=Resource({"service.name": "shop"}))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    out = TracerProvider(sampler=ALWAYS_OFF)
+    drawn: dict[str, tuple[Observation, list[ReadableSpan], list[str]]] = {}
+    async with ProcessExecutor([placed_tools.draws], max_workers=1) as executor:
+        for how, spans, by in (
+            ("well", 2, provider),
+            ("sampled out", 2, out),
+            ("flood", 2000, provider),
+            ("fail", 2, provider),
+            ("own provider", 2, provider),
+        ):
+            exporter.clear()
+            traced = Trajectory(observers=[Tracing(by)])
+            calls = [said("a", "draws", how=how, spans=spans)]
+            events, seen = await run(calls, [placed_tools.draws], executor=executor, trajectory=traced)
+            warned = [event.detail for event in events if isinstance(event, StreamWarning)]
+            drawn[how] = seen["a"], list(exporter.get_finished_spans()), warned
+    seen_, spans_, warned = drawn["well"]
+    named = {span.name: span for span in spans_}
+    order, item, call = named["order"], named["item 0"], named["execute_tool draws"]
+    assert call.context is not None
+    assert order.context is not None
+    assert order.parent is not None
+    assert order.parent[:2] == call.context[:2]
+    assert item.parent == order.context
+    assert order.context.trace_id == call.context.trace_id
+    assert order.attributes == {"text": "ä", "many": ("a", "b"), "number": 2**60, "share": 0.5, "is": True}
+    assert [(event.name, event.attributes) for event in order.events] == [("packed", {"items": 2})]
+    assert [(link.context, link.attributes) for link in order.links] == [(order.context, {"why": "same"})]
+    assert (order.kind, order.status.status_code, order.status.description) == (
+        SpanKind.CLIENT,
+        StatusCode.ERROR,
+        "sold out",
+    )
+    assert order.instrumentation_scope == InstrumentationScope("shop", "1.2", "https://example.com/schema")
+    assert dict(order.resource.attributes) == {"service.name": "shop", "process.pid": seen_.value}
+    assert seen_.value != os.getpid()
+    assert call.start_time is not None
+    assert order.start_time is not None
+    assert order.end_time is not None
+    assert call.start_time <= order.start_time <= order.end_time
+    assert warned == []
+    assert drawn["sampled out"][1:] == ([], [])
+    seen_, spans_, warned = drawn["flood"]
+    assert (seen_.outcome, len([span for span in spans_ if span.name.startswith("item")])) == ("ok", 1000)
+    assert warned == ["draws, call a: 1000 spans are missing (at most 1000, and 1048576 bytes)"]
+    assert (drawn["fail"][0].outcome, "order" in {span.name for span in drawn["fail"][1]}) == ("failed", True)
+    assert (drawn["own provider"][0].outcome, drawn["own provider"][2]) == ("ok", [])
+    assert "".join(span.to_json() for span in drawn["fail"][1]).count('"how"') == 0, "arguments are in no span"
 
 
 # -- what an executor says --

@@ -32,6 +32,7 @@ from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ...limits import checked_bound
+from ...telemetry.worker_spans import TakeSpans
 from ...text import type_name
 from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
@@ -48,6 +49,7 @@ from .worker import (
     REFUSED,
     REPORT,
     RESULT,
+    SPANS,
     PipeFrame,
     kill_family,
     kill_late,
@@ -214,7 +216,7 @@ class ProcessExecutor(BlockExecutor):
         deadline = anyio.current_time() + seconds
         try:
             with CancelScope(deadline=deadline):
-                await worker.go(call.carrier, seconds, emit, ends)
+                await worker.go(call, seconds, emit, ends)
         except _Lost:
             pass
         except BaseException:
@@ -250,6 +252,7 @@ class _Worker:
         self._header: tuple[int, bytes, int, int] | None = None  # of a frame whose data is still to come
         self._received: PipeFrame | None = None
         self._number = 0
+        self._take_spans: TakeSpans | None = None  # of the call that runs
         self._pid: int | None = None  # from the worker's own frames, since a launcher may stand between
         self._host = os.getpid()
 
@@ -285,9 +288,11 @@ class _Worker:
             pass
         return False
 
-    async def go(self, carrier: dict[str, str], seconds: float, emit: Emit, ends: list[PipeFrame]) -> None:
+    async def go(self, call: Invocation, seconds: float, emit: Emit, ends: list[PipeFrame]) -> None:
         """Tells the worker to run the call that it is ready for, follows the call, and adds its end to `ends`."""
-        await self._send(GO, to_json({"carrier": carrier, "seconds": None if seconds == math.inf else seconds}))
+        self._take_spans, limit = call.take_spans, None if seconds == math.inf else seconds
+        wanted = self._take_spans is not None
+        await self._send(GO, to_json({"carrier": call.carrier, "seconds": limit, "spans": wanted}))
         await self._follow(emit, ends)
 
     async def drain(self, emit: Emit, ends: list[PipeFrame]) -> None:
@@ -296,8 +301,11 @@ class _Worker:
             await self._follow(emit, ends, DRAIN_S)
 
     async def _follow(self, emit: Emit, ends: list[PipeFrame], quick_s: float = QUICK_S) -> None:
-        while (frame := await self._frame(REPORT, RESULT, FAILED, quick_s=quick_s)).kind == REPORT:
-            emit(from_json(frame.data))
+        while (frame := await self._frame(REPORT, SPANS, RESULT, FAILED, quick_s=quick_s)).kind in (REPORT, SPANS):
+            if frame.kind == REPORT:
+                emit(from_json(frame.data))
+            elif self._take_spans is not None and self._pid is not None:
+                self._take_spans(frame.data, self._pid)
         ends.append(frame)
 
     async def _send(self, kind: bytes, data: bytes) -> None:

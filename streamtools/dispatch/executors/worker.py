@@ -12,9 +12,10 @@ the tool) is not the worker's, and the worker is ended for it.
     executor -> worker   C  the call
     worker -> executor   Y  the tool is there, the arguments fit; ready to go
                          N  the call was not started, and will not be
-    executor -> worker   G  go: the seconds that the call may take, and its span
+    executor -> worker   G  go: the seconds that the call may take, its span, and whether spans are wanted
                          D  drop the call
     worker -> executor   P  a report of the tool's
+                         S  the spans that the tool has drawn, before its end, if the executor wants them
                          R  the value
                          E  the tool failed
 """
@@ -44,6 +45,7 @@ from pydantic_core import from_json, to_json
 
 from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
+from ...telemetry.worker_spans import SpanKeeper
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
 from ..in_process import awaited
@@ -60,6 +62,7 @@ __all__ = [
     "REFUSED",
     "REPORT",
     "RESULT",
+    "SPANS",
     "Server",
     "kill_family",
     "kill_late",
@@ -69,7 +72,7 @@ __all__ = [
 
 HEADER = Struct(">IcQI")
 CALL, GO, DROP = b"C", b"G", b"D"
-READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
+READY, REFUSED, REPORT, SPANS, RESULT, FAILED = b"Y", b"N", b"P", b"S", b"R", b"E"
 LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that cannot
 
 
@@ -133,6 +136,7 @@ class Server:
         self._lock = threading.Lock()
         self._frames: queue.SimpleQueue[PipeFrame | None] = queue.SimpleQueue()
         self._busy = False
+        self._kept = SpanKeeper()
 
     def serve(self) -> None:
         """Runs calls until there are no more."""
@@ -171,7 +175,10 @@ class Server:
         sent = from_json(order.data)
         call.carrier = sent["carrier"]
         running = _Running(self, frame.number, call, request["max_message_bytes"], request["backend"])
+        self._kept.want(sent["spans"], request["max_message_bytes"])
         kind, answer = running.run(tool, bound, sent["seconds"])
+        if spans := self._kept.take():
+            self._sent(PipeFrame(SPANS, frame.number, spans))
         self._busy = False
         return self._sent(PipeFrame(kind, frame.number, answer))
 
