@@ -5,7 +5,8 @@
 
 A point is a piece of the response, the code of a tool before and after its effect, or a transaction of the journal's
 file before and after it was made. The model says something else each time it is asked, under other ids. Whoever finds a
-call whose end is not known looks into the log, as a person would ask the bank, and settles it.
+call whose end is not known looks into the log, as a person would ask the bank, and settles it. Spans are exported as
+they end: each visit's run, and each call that began, has to be among them, whoever was killed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,13 +35,16 @@ if __name__ == "__main__":
 
 import anyio
 from every_wire import framed, said
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from streamtools import agent_loop, tool
+from streamtools import Trajectory, agent_loop, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
 from streamtools.dispatch.store_sqlite import StoreJob
 from streamtools.history import lint
+from streamtools.telemetry import Tracing
 
 __all__ = ["WIRES", "main", "problems", "run"]
 
@@ -84,6 +88,7 @@ class Visit:
 
     def has_effect(self, ref: str) -> None:
         """Does what a tool does."""
+        self.note(f"begin {ref}")
         self.point()
         self.note(f"effect {ref}")
         self.point()
@@ -127,6 +132,9 @@ class Visit:
 
         journal = Journal(_Points(self))
         messages = _first(self.wire)
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(_Lines(self.folder / "spans")))
+        known = Trajectory(run_id="order-7", observers=[Tracing(provider)], default_observers=False)
         async with agent_loop(
             self.ask,
             messages,
@@ -134,8 +142,9 @@ class Visit:
             wire=self.wire,
             approve=lambda asked: True,
             journal=journal,
-            run_id="order-7",
+            trajectory=known,
         ) as run:
+            self.note("run")
             async for _ in run:
                 pass
         calls = {call.call_id: call.arguments or {} for turn in run.turns for call in turn.calls}
@@ -156,6 +165,19 @@ class _Points(SqliteStore):
         value = super()._transact(work, job)
         self._visit.point()
         return value
+
+
+class _Lines(SpanExporter):
+    """Writes the name of each span, one line each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Writes them at once."""
+        with open(self._path, "ab", buffering=0) as file:
+            file.write("".join(f"{span.name}\n" for span in spans).encode())
+        return SpanExportResult.SUCCESS
 
 
 def _first(wire: str) -> list[Any]:
@@ -229,6 +251,13 @@ def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
         first = min((lines.index(f"effect {ref}") for _, ref in calls if f"effect {ref}" in lines), default=len(lines))
         if f"asked {step}" in lines[first:]:
             found.append(f"step {step} is asked for again after it has had an effect")
+    spans = Counter((folder / "spans").read_text().splitlines())
+    drawn = sum(spans[name] for name in spans if name.startswith("streamtools.begin.call"))
+    begun = sum(line.startswith("begin") for line in lines)
+    if drawn < begun:
+        found.append(f"{begun} calls began, and {drawn} are among the spans")
+    if spans["streamtools.begin.run"] < lines.count("run"):
+        found.append(f"{lines.count('run')} runs began, and {spans['streamtools.begin.run']} are among the spans")
     found += [f"raised: {read['raised']}" for read in reads if "raised" in read]
     if reads[-1].get("outcome") != "answered":
         found.append(f"it ends {reads[-1].get('outcome')}")
