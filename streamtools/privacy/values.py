@@ -40,7 +40,7 @@ _KEPT = frozenset({
     "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes", "proposed_by",
     # identities, and words of ours or the provider's
     "wire", "model", "response_id", "message_id", "when", "call_id", "idempotency_key", "awaits", "caller", "kind",
-    "type", "place", "code",
+    "type", "place", "code", "cause",
     "status", "problem", "normalizations", "outcome", "finish", "finish_raw", "schema_source", "owner", "validator",
     "boundary", "observation_type", "error_type", "mime_type", "setting", "limit", "seconds", "timeout_s", "budget",
     "scope", "effect",

@@ -123,8 +123,8 @@ def _status(error: BaseException) -> int | None:
     if isinstance(response, Mapping):  # botocore's
         found.append(_metadata(response).get("HTTPStatusCode"))
     if isinstance(error, ProviderError):  # in band, some say it as text
-        code = str(error.code)
-        found.append(int(code) if code.isdecimal() and len(code) == 3 else None)
+        word = str(error.code)
+        found.append(int(word) if word.isdecimal() and len(word) == 3 else None)
     return next((one for one in found if type(one) is int and 100 <= one < 600), None)
 
 

@@ -40,6 +40,7 @@ from streamtools.events import (
     AttemptDiscarded,
     RequestFailed,
     StepEnd,
+    TextEnd,
 )
 from streamtools.history import lint
 from streamtools.integrations.asgi import encode_event
@@ -517,6 +518,27 @@ async def a_run_that_goes_on_from_its_journal_has_the_attempt_that_counted_and_p
         assert paid == [3]
         assert [one.text for one in run.turns][:1] == ["Well"]
     assert (run.outcome, [one.text for one in run.turns], ask.asked) == ("answered", ["Well", "Done."], [])
+
+
+@promise
+async def a_policy_sees_texts_anew_in_each_attempt_and_leaves_our_words(_: Path) -> None:
+    shown: list[Event] = []
+
+    class Watching:
+        event_types = None
+
+        def on_event(self, event: Event) -> None:
+            shown.append(event)
+
+        def around_tool(self, call_id: str) -> None:
+            return None
+
+    policy = Privacy(redact=lambda text: text.upper())
+    run = Trajectory(observers=[Watching()], default_observers=False, privacy=policy)
+    ask = Ask(stream(chat(["half"], finish=None), then=ConnectionResetError()), ANSWER)
+    await agent_loop(ask, ASKED, wire=CHAT, retry=ANYWHERE, trajectory=run)
+    assert [one.cause for one in shown if isinstance(one, AttemptDiscarded)] == ["stream_truncated"]
+    assert [one.whole for one in shown if isinstance(one, TextEnd)] == ["DONE."]
 
 
 @promise
