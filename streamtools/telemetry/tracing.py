@@ -327,11 +327,12 @@ class Tracing:
     def _attempt_discarded(self, step: OpenStep, event: AttemptDiscarded) -> None:
         """Ends the chat span of a request whose answer broke off; the next one has a span of its own."""
         span = self._chat(step)
-        if step.run is not None and event.usage is not None:
-            step.run.usage = event.usage if step.run.usage is None else step.run.usage + event.usage
+        cost = self._writer.cost(step, event.usage)
+        if step.run is not None:
+            step.run.add(event.usage, cost)
         if span is not None:
             self._builder.describe_failure(span, "the answer broke off, and was asked for again", None, None, 0)
-            span.set_attribute("error.type", self._writer.text(event.error_type))
+            span.set_attributes(self._writer.attempt_end(event, cost))
             span.end(step.ns(event.time))
         step.chat = step.open_chat = step.stream = None
         step.server = (None, None)
@@ -354,6 +355,7 @@ class Tracing:
         step.end = event
         step.cost = self._writer.cost(step, event.usage)
         if step.run is not None:
+            step.run.steps += 1
             step.run.add(event.usage, step.cost)
         self._chat(step)
         outcome = stream_outcome(event)
@@ -572,6 +574,16 @@ class AttributeWriter:
             self._put(found, names.finish_reasons, (self.text(finish),))
         self._put(found, names.stream_finish, end.finish)
         self._put_usage(found, end.usage, names.usage)
+        self._put(found, names.cost, cost)
+        return found
+
+    def attempt_end(self, event: AttemptDiscarded, cost: float | None) -> Attributes:
+        """Returns the attributes of a response that broke off and was asked for again."""
+        names = self.names
+        outcome: StepOutcome = "truncated" if event.cause == "stream_truncated" else "error"
+        found: Attributes = {names.stream_outcome: outcome, names.seq_last: event.seq}
+        self._put(found, names.error_type, event.error_type)
+        self._put_usage(found, event.usage)
         self._put(found, names.cost, cost)
         return found
 
@@ -902,7 +914,6 @@ class OpenRun:
         """Adds the counts and the cost of a response that has ended."""
         if cost is not None:
             self.cost = cost + (self.cost or 0.0)
-        self.steps += 1
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage + usage
 

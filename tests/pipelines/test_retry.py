@@ -392,14 +392,19 @@ async def discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls_do_n
         """Look."""
         return at
 
+    exporter, tracers = InMemorySpanExporter(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
     again = anthropic(["So"], [("a", "look", '{"at": "x"}')])
     cut = again[:-1]  # its counts have come, and its end has not
     ask = Ask(stream(cut, then=ConnectionResetError()), again, DONE)
-    run = agent_loop(
-        ask, ASKED, tools=[look], wire=MESSAGES, retry=ANYWHERE, limits=Limits(max_repeated_calls=1, call_budget=2)
-    )
+    limits, seen = Limits(max_repeated_calls=1, call_budget=2), Trajectory(observers=[Tracing(tracers)])
+    run = agent_loop(ask, ASKED, tools=[look], wire=MESSAGES, retry=ANYWHERE, limits=limits, trajectory=seen)
     with anyio.fail_after(20):
         await run
+    spans = {span.name.split()[0]: [] for span in exporter.get_finished_spans()}
+    for span in exporter.get_finished_spans():
+        spans[span.name.split()[0]].append((span.attributes or {}).get("gen_ai.usage.output_tokens"))
+    assert (spans["chat"], spans["invoke_agent"]) == ([1, 1, 1], [3])
     assert (run.usage.output_tokens, run.trajectory.spent.tokens, run.trajectory.spent.calls) == (3, 3, 1)
     assert [one.outcome for one in run.turns[0].observations] == ["ok"]
     ask = Ask(stream(cut, then=ConnectionResetError()), again)
