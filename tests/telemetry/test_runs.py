@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 from decisions import decisions_on
 from opentelemetry.sdk.trace import ReadableSpan
@@ -14,6 +15,7 @@ from streams import chat, stream
 from streamtools import Trajectory, agent_loop, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore, Suspended
 from streamtools.errors import LocalProtocolError
+from streamtools.events import ToolStarted
 from streamtools.telemetry.tracing import Tracing
 
 pytestmark = pytest.mark.anyio
@@ -221,6 +223,39 @@ async def test_a_run_that_is_resumed_has_its_id_and_numbers_and_links_to_the_ste
     assert dict(link.attributes or {}) == {"streamtools.link.type": "proposed_by"}
     assert attributes(paid)["streamtools.proposed_by.span_id"] == f"{proposer.span_id:016x}"
     assert not [span for span in later if "streamtools.resumes.span_id" in attributes(span)]
+
+
+async def test_a_run_that_goes_on_from_its_journal_links_its_calls_to_the_chat_that_made_them(
+    spans: Spans, tmp_path: Any
+) -> None:
+    @tool(effect="once")
+    async def book(n: int) -> str:
+        """Book."""
+        await anyio.sleep_forever()
+        return "booked"
+
+    def line() -> Any:
+        return agent_loop(
+            lambda *_: stream(chat(calls=[("c1", "book", '{"n":1}')])), [], tools=[book],
+            wire="openai.chat_completions", journal=tmp_path / "runs.sqlite",
+            trajectory=Trajectory(run_id="r", observers=[Tracing(spans.provider)]),
+        )  # fmt: skip
+
+    async with line() as events:
+        async for event in events:
+            if isinstance(event, ToolStarted):
+                break
+    proposer, asked = spans.named("chat m").context, spans.named("streamtools.step").context
+    spans.exporter.clear()
+    async with line() as events:
+        _ = [seen async for seen in events]
+    (call,) = spans.tools()
+    assert (call.name, attributes(call)["streamtools.call.outcome"]) == ("streamtools.call book", "unknown")
+    assert proposer is not None
+    assert asked is not None
+    assert [link.context.span_id for link in call.links] == [proposer.span_id]
+    for span in (spans.named("invoke_agent"), spans.named("streamtools.step")):
+        assert attributes(span)["streamtools.resumes.span_id"] == f"{asked.span_id:016x}"
 
 
 async def test_what_a_run_takes_up_of_the_suspended_one_depends_on_what_it_is_already(spans: Spans) -> None:
