@@ -10,7 +10,7 @@ time in which no trace went on is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -56,8 +56,11 @@ def draw_traces(*documents: Mapping[str, Any], title: str = "") -> Picture:
     for span in (span for document in documents for span in read_spans(document)):
         found[span.key if span.key[1] else len(found)] = span
     spans = sorted(found.values(), key=lambda span: span.start)
-    paused = _close_pauses(spans)
+    paused, lost = _close_pauses(spans), _lost_steps(spans)
+    spans = sorted([*lost, *spans], key=lambda span: span.start)
     steps = [span for span in spans if span.name == NAMES.step_span]
+    if not steps and any(span.name.startswith(NAMES.run_begin_span) for span in spans):
+        raise ValueError("a run has begun, but no response and no call of it has ended yet")
     if not steps:
         raise ValueError(f"expected spans named {NAMES.step_span!r}, got none: was this file written by streamtools?")
     # Three passes: first steps, to which all others belong; then calls by their place among those of their step; then
@@ -75,12 +78,31 @@ def draw_traces(*documents: Mapping[str, Any], title: str = "") -> Picture:
         drawing.connect(span)
     if others:
         drawing.picture.notes.append(f"Spans of other instrumentations are not shown: {len(others)}.")
+    if lost:
+        drawing.picture.notes.append(f"Steps that go on, or whose process died: {len(lost)}.")
     if paused:
         pauses = "A pause" if len(paused) == 1 else f"{len(paused)} pauses"
         length = timedelta(seconds=round(sum(paused)))
         drawing.picture.notes.append(f"{pauses} between traces, of {length} in all, left out of the times.")
     drawing.picture.notes.append("This was drawn from spans, which do not show how texts and arguments grew.")
     return drawing.picture
+
+
+def _lost_steps(spans: Iterable[StoredSpan]) -> list[StoredSpan]:
+    """Returns steps whose spans are missing; each is as long as what is known of it."""
+    # A span is exported when it ends. Those of a process that died are missing, but for what had ended by then.
+    known, lost = {span.key for span in spans}, dict[SpanKey, StoredSpan]()
+    for span in spans:
+        number, run_id = span.count(NAMES.step), span.text(NAMES.run_id)
+        if span.parent is None or span.parent in known or number is None or run_id is None:
+            continue
+        if span.name == NAMES.step_span:
+            continue
+        tags = {NAMES.run_id: run_id, NAMES.step: number}
+        step = StoredSpan(span.parent, NAMES.step_span, span.start, span.end, None, [], tags)
+        step = lost.setdefault(span.parent, step)
+        step.end = max(step.end, span.end)
+    return list(lost.values())
 
 
 def _close_pauses(spans: list[StoredSpan]) -> list[float]:
@@ -152,10 +174,10 @@ class _SpanDrawing:
         # Only a child of a step is ours: another instrumentation's `chat` and `execute_tool` have the same names.
         step = self._steps.get(span.parent) if span.parent is not None else None
         if step is None:
-            is_run = span.name.startswith(NAMES.run_span) and NAMES.run_id in span.tags
+            is_run = span.name.startswith((NAMES.run_span, NAMES.run_begin_span)) and NAMES.run_id in span.tags
             if is_run:
                 self.run(span)
-            return is_run or span.name.startswith(NAMES.run_begin_span)
+            return is_run
         if span.name.startswith(NAMES.chat_span):
             self._chat(span, step)
         elif span.name.startswith((NAMES.tool_span, NAMES.call_span)):
@@ -164,8 +186,10 @@ class _SpanDrawing:
             self._wait(span, step)
         elif span.name.startswith(NAMES.early_span):
             self._early(span, step)
+        elif span.name.startswith(NAMES.call_begin_span):
+            self._begun(span, step)
         else:
-            return span.name.startswith(NAMES.call_begin_span)
+            return False
         return True
 
     def _chat(self, span: StoredSpan, step: StepLane) -> None:
@@ -212,6 +236,12 @@ class _SpanDrawing:
             call.waits.append(Span(reason=WAITS["limit"].words, start=max(0.0, start - queued), end=start))
         self.picture.touch(call)
 
+    def _begun(self, span: StoredSpan, step: StepLane) -> None:
+        call = self._call_of(step, span.text(NAMES.tool_call_id) or "", span.tool_name, span)
+        if call.outcome is None:  # until its own span is drawn, which may be missing
+            call.outcome, call.end = "unknown", step.end
+            self.picture.touch(call)
+
     def _wait(self, span: StoredSpan, step: StepLane) -> None:
         call = self._call_of(step, span.text(NAMES.waiting_call) or "", span.tool_name, span)
         call.start = min(call.start, self._at(span.start))
@@ -253,7 +283,7 @@ class _SpanDrawing:
     def run(self, span: StoredSpan) -> None:
         """Notes the name of a run."""
         for run in self._runs.get(span.text(NAMES.run_id) or "", ()):
-            run.name = span.text(NAMES.agent_name) or run.name
+            run.name = span.text(NAMES.agent_name) or span.text(NAMES.run_name) or run.name
             self.picture.touch(run)
 
     def _call_of(self, step: StepLane, call_id: str, name: str, span: StoredSpan) -> CallLane:

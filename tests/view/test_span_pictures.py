@@ -113,6 +113,34 @@ async def test_a_run_that_was_resumed_days_later_is_one_picture_without_the_days
     assert len(draw_traces(first, second).notes) == 1
 
 
+@pytest.mark.anyio
+async def test_a_run_whose_process_died_shows_what_had_ended_and_the_call_whose_end_is_not_known() -> None:
+    @tool(effect="once")
+    async def send() -> str:
+        """Send."""
+        return "sent"
+
+    provider, exporter = collecting()
+    body = chat(["Sending."], [("c1", "send", "{}"), ("c2", "add", '{"a": 1, "b": 2}')])
+    run = Trajectory(name="trip", observers=[Tracing(provider)])
+    async with run, pipeline(body, tools=[send, add], store=MemoryStore(), trajectory=run) as events:
+        _ = [seen async for seen in events]
+    collected = exporter.get_finished_spans()
+    assert "left out" not in str(draw_traces(to_otlp(collected)).notes)
+    lacking = ("streamtools.step", "invoke_agent", "execute_tool send")
+    died = [span for span in collected if not span.name.startswith(lacking)]
+    for written in (to_otlp(died), to_jaeger(died)):
+        picture = draw_traces(written)
+        assert [(head.run_id, head.name) for head in picture.runs] == [(run.run_id, "trip")]
+        assert [(step.number, step.outcome, step.model) for step in picture.steps] == [(0, None, "m")]
+        assert {call.name: call.outcome for call in picture.calls} == {"send": "unknown", "add": "ok"}
+        assert any("whose process died: 1." in note for note in picture.notes)
+        assert page(picture)
+    begun = [span for span in died if span.name.startswith("streamtools.begin.run")]
+    with pytest.raises(ValueError, match="a run has begun, but no response and no call of it has ended yet"):
+        draw_traces(to_otlp(begun))
+
+
 def two_days_later(held: dict[str, Any]) -> dict[str, Any]:
     return {key: str(int(one) + 2 * 86_400 * 10**9) if key.endswith("UnixNano") else one for key, one in held.items()}
 
