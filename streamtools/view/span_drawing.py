@@ -222,7 +222,7 @@ class _SpanDrawing:
         call.result_type = span.text(NAMES.observation_type)
         if span.text(NAMES.call_caller) == "code":
             call.facts.append(BY_CODE)
-        attempts = span.count(NAMES.tool_attempts) or 0
+        attempts, call.tries = span.count(NAMES.tool_attempts) or 0, []
         if attempts:
             call.tries += self._failed(span)
             call.tries.append(
@@ -240,6 +240,7 @@ class _SpanDrawing:
         call = self._call_of(step, span.text(NAMES.tool_call_id) or "", span.tool_name, span)
         if call.outcome is None:  # until its own span is drawn, which may be missing
             call.outcome, call.end = "unknown", step.end
+            call.tries = [Try(number=1, start=self._at(span.start), end=step.end)]
             self.picture.touch(call)
 
     def _wait(self, span: StoredSpan, step: StepLane) -> None:

@@ -126,14 +126,17 @@ async def test_a_run_whose_process_died_shows_what_had_ended_and_the_call_whose_
     async with run, pipeline(body, tools=[send, add], store=MemoryStore(), trajectory=run) as events:
         _ = [seen async for seen in events]
     collected = exporter.get_finished_spans()
-    assert "left out" not in str(draw_traces(to_otlp(collected)).notes)
+    whole = draw_traces(to_otlp(collected))
+    assert "died" not in str(whole.notes)
+    assert [(call.outcome, len(call.tries)) for call in whole.calls] == [("ok", 1)] * 2
     lacking = ("streamtools.step", "invoke_agent", "execute_tool send")
     died = [span for span in collected if not span.name.startswith(lacking)]
     for written in (to_otlp(died), to_jaeger(died)):
         picture = draw_traces(written)
         assert [(head.run_id, head.name) for head in picture.runs] == [(run.run_id, "trip")]
         assert [(step.number, step.outcome, step.model) for step in picture.steps] == [(0, None, "m")]
-        assert {call.name: call.outcome for call in picture.calls} == {"send": "unknown", "add": "ok"}
+        calls = {call.name: (call.outcome, len(call.tries)) for call in picture.calls}
+        assert calls == {"send": ("unknown", 1), "add": ("ok", 1)}
         assert any("whose process died: 1." in note for note in picture.notes)
         assert page(picture)
     begun = [span for span in died if span.name.startswith("streamtools.begin.run")]
