@@ -125,9 +125,9 @@ def _ids(context: SpanContext) -> list[Any]:
 # -- in the program ----------------------------------------------------------------------------------------------------
 
 
-def span_sink(warn: Callable[[str], object]) -> TakeSpans | None:
+def span_sink(lose: Callable[[str], object]) -> TakeSpans | None:
     """Returns what hands a worker's spans to the processors of the current span; None if that span is not recorded by
-    the SDK. `warn` is called with the reason why some are missing."""
+    the SDK. `lose` is called with the reason why some are missing."""
     if "opentelemetry.sdk.trace" not in sys.modules:  # else the application uses it
         return None
     span = trace.get_current_span()
@@ -142,10 +142,10 @@ def span_sink(warn: Callable[[str], object]) -> TakeSpans | None:
             for one in _read(found["spans"], resource, pid):
                 processor.on_end(one)
             if found["dropped"]:
-                warn(f"{found['dropped']} spans are missing (at most {MAX_SPANS}, and {MAX_BYTES} bytes)")
+                lose(f"{found['dropped']} spans are missing (at most {MAX_SPANS}, and {MAX_BYTES} bytes)")
         except Exception as error:  # a processor's of the application, or bytes that are no spans
             logger.debug("a worker's spans were not taken", exc_info=error)
-            warn(f"its spans could not be handed on ({type(error).__name__})")
+            lose(f"its spans could not be handed on ({type(error).__name__})")
 
     return take
 
