@@ -583,7 +583,7 @@ class AttributeWriter:
         outcome: StepOutcome = "truncated" if event.cause == "stream_truncated" else "error"
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: event.seq}
         self._put(found, names.error_type, event.error_type)
-        self._put_usage(found, event.usage)
+        self._put_usage(found, event.usage, names.usage)
         self._put(found, names.cost, cost)
         return found
 
