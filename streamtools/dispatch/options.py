@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from ..parts import ToolCall, Usage
     from .carried import Carried
     from .origins import Origins
+    from .states import LongResults
     from .store import IdempotencyStore
     from .suspended import SuspendedCall
 
 __all__ = [
-    "LEAVES_CALLS", "DispatchOptions", "Quotes", "StartPolicy", "check_context", "check_operations", "executors_of",
-    "has_policy", "middleware_of",
+    "LEAVES_CALLS", "DispatchOptions", "Quotes", "StartPolicy", "check_context", "check_operations",
+    "executors_of", "has_policy", "middleware_of",
 ]  # fmt: skip
 
 
@@ -90,6 +91,8 @@ class DispatchOptions:
 
     counts_repeated: bool = True
     """Calls that are made too often with the same arguments are denied."""
+    offloads: LongResults | None = None
+    """Keeps long results, of which the model reads the beginning."""
     quotes: Quotes | None = None
     """Knows calls that the model has only quoted; None where none is looked for."""
 

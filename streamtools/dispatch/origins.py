@@ -26,7 +26,7 @@ from ..tools import Tool, Toolset
 from ..tools.options import AnyPolicy, policies_of
 from ..wires import Wire
 from .approval import denied, resolution
-from .states import Call, Ending
+from .states import Call, Ending, LongResults
 
 __all__ = ["Origins", "origins_of", "trusts"]
 
@@ -137,6 +137,8 @@ class Origins:
         self._kept = kept or {}
         self._schemas: dict[str, dict[str, Any]] = {}  # a tool's own is a copy
         self._wire = wire
+        self.offloads: LongResults | None = None
+        """Knows the texts of long results, if the run keeps some."""
 
     def has_policy(self, tool: str) -> bool:
         """Returns whether calls of a tool are judged here."""
@@ -157,13 +159,18 @@ class Origins:
 
     def _observed(self, event: Observation) -> None:
         assert self._index is not None, "else nothing is listened to"
+        known = None if self.offloads is None else self.offloads.origin_of(event)
+        if known is not None and known[1] != event.tool_name:  # a piece: it is the other tool's, and asked with nothing
+            self._index.add(Origin("result", *known[1:]), known[0])
+            return
         tool = self._tools.get(event.tool_name) or next(
             (one for one in self._tools.values() if one is not None and one.name == event.tool_name), None
         )
         # An error may repeat the arguments in any words; those of a call that did not run are not known.
         trusted = tool is not None and tool.trusted and event.outcome == "ok" and event.validated_args is not None
         origin = Origin("result", event.tool_name, event.call_id, trusted)
-        add_result(self._index, event.result, event.model_content, origin, event.validated_args)
+        text = event.model_content if known is None else known[0]
+        add_result(self._index, event.result, text, origin, event.validated_args)
 
     def is_behind(self, call: Call) -> bool:
         """Returns whether texts have to be indexed before a call can be judged."""

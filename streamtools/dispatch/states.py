@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from .store import CallClaim
 
 __all__ = [
-    "Call", "Effect", "Ending", "Host", "Input", "Mention", "OPEN", "Row", "RunCounts", "State", "TRANSITIONS",
-    "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move", "report_wait", "reports_of",
+    "Call", "Effect", "Ending", "Host", "Input", "LongResults", "Mention", "OPEN", "Row", "RunCounts", "State",
+    "TRANSITIONS", "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move", "report_wait",
+    "reports_of",
 ]  # fmt: skip
 
 
@@ -376,6 +377,25 @@ class Call:
             still_running=self.left_running,
             causes=causes,
         )
+
+
+class LongResults(Protocol):
+    """Keeps long results of a run, of which the model reads the beginning."""
+
+    def shown(
+        self, call: Call, step: int, content: str, result: ToolResult | None, *, trusted: bool
+    ) -> tuple[str, ToolResult | None, OSError | None]:
+        """Returns what the model is to read of a result: all, or the beginning, and then the rest is kept here."""
+        ...
+
+    def restore(self, seen: Observation, step: int) -> None:
+        """Keeps again what a step on record, of that number, had kept."""
+        ...
+
+    def origin_of(self, seen: Observation) -> tuple[str, str, str | None, bool] | None:
+        """Returns the text that the model reads of a kept result or of a piece of one, its tool, its call, and whether
+        it is trusted; None for any other result."""
+        ...
 
 
 def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:

@@ -67,7 +67,20 @@ from .carried import Carried
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
-from .states import OPEN, WAITED_IN, Call, Effect, Ending, Host, Input, advance, begin_wait, end_wait, note_move
+from .states import (
+    OPEN,
+    WAITED_IN,
+    Call,
+    Effect,
+    Ending,
+    Host,
+    Input,
+    LongResults,
+    advance,
+    begin_wait,
+    end_wait,
+    note_move,
+)
 from .timers import Timer
 
 __all__ = ["At", "Calls", "Transitions", "log_uncounted"]
@@ -506,6 +519,8 @@ class Transitions:
         if call.progress_dropped:
             text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
             self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
+        if self.options.offloads is not None and not callable(content):
+            content, ending = self._offloaded(self.options.offloads, call, content, ending)
         causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         self.budgets.ended(call, ending.outcome)
@@ -526,6 +541,14 @@ class Transitions:
         if cancels and self.stopped is None:
             self.stopped = "another call of its turn failed"
             self.move_all("stopped", self.calls.values(), self.stopped)
+
+    def _offloaded(self, offloads: LongResults, call: Call, content: str, ending: Ending) -> tuple[str, Ending]:
+        """Keeps a long result; returns what the model reads of it."""
+        trusted = call.tool is not None and call.tool.trusted and ending.outcome == "ok" and call.bound is not None
+        shown, result, error = offloads.shown(call, self.host.number, content, ending.result, trusted=trusted)
+        if error is not None:
+            self.host.emit(StreamWarning("result_not_stored", f"{call.label}: {type_name(error)}"))
+        return shown, ending if result is ending.result else replace(ending, result=result)
 
 
 _EFFECTS: Mapping[Effect, Callable[[Transitions, Call], None]] = {

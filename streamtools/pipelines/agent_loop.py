@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from ..dispatch import SqliteStore
     from ..dispatch.journal import Journal
     from .journaled import JournaledRun
+    from .offloads import Offloading
 
 __all__ = ["AgentLoop", "CallModel", "RunOutcome", "agent_loop"]
 
@@ -82,6 +83,7 @@ def agent_loop(
     drafts: bool = False,
     retry: Retry | None = None,
     fallback: Sequence[CallModel] = (),
+    offload_above: int | Offloading | None = None,
     name: str | None = None,
     conversation_id: str | None = None,
     run_id: str | None = None,
@@ -108,6 +110,8 @@ def agent_loop(
         trajectory: the run that the steps belong to, with its observers; by default a new one.
         drafts: keep answers that broke off in `AgentLoop.messages`, as for a person who has stopped the model and is to
             see how far it got; see `Turn.is_draft`. `lint` knows which models take such a history.
+        offload_above: how many characters of a result the model reads at once. A longer one is kept by the run: the
+            model reads its beginning, and the rest by a tool that is added, ``read_result``. `Offloading` sets more.
         retry: how often a step asks again when the request fails or its stream breaks off. By default it does so only
             before any output; ``Retry(after_output=True)`` is for readers who honour `AttemptDiscarded`.
         fallback: other functions like `call_model`, of the same wire, which are asked one after the other when the
@@ -129,6 +133,7 @@ def agent_loop(
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
         TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
             With a journal: there is no `run_id`, or calls are `suspended`, which the journal knows itself.
+            Tools that were exported already, with `offload_above`.
         DecisionError: a decision is about no suspended call, or about another one than was shown.
         ValueError: `max_steps` is less than 1, or an option is not known.
     """
@@ -140,6 +145,11 @@ def agent_loop(
         raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
     if suspended is None and decisions:
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
+    offloads = None
+    if offload_above is not None:
+        from .offloads import offloads_of  # most runs keep no results
+
+        offloads, tools, options = offloads_of(offload_above, tools, options)
     conversation = conversation_of(tools, wire, mode, strict=strict)
     conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
     if mode is not None:
@@ -159,6 +169,8 @@ def agent_loop(
             store=options.get("store"),
             starts_by_hand=options.get("start") == "manual",
         )
+    if offloads is not None:
+        offloads.begin(run)
     tried = Trajectory(conversation_id=run.conversation_id, default_observers=False)
     _know(run, messages, conversation.tools, wire, options)
     tried.origins = run.origins

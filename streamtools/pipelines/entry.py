@@ -196,6 +196,8 @@ def pipeline(
         if request is None and (run.origins is None or run.origins.reads_requests):
             run.origins = None  # what was said since then is not known
         run.origins, origins = origins_of(policy, toolset, run.origins, limits, request=request, wire=wire)
+        if origins is not None:
+            origins.offloads = run.offloads
     options = DispatchOptions(
         policy=start,
         approver=approve,
@@ -205,6 +207,7 @@ def pipeline(
         context=context,
         store=store,
         origins=origins,
+        offloads=run.offloads,
     )
     options.check()
     if options.policy != "off":

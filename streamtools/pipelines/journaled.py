@@ -304,6 +304,9 @@ class JournaledRun:
         if run.results is not None:
             for seen in ends:
                 run.results.add(self._step, seen.model_content)
+        if run.offloads is not None:
+            for seen in ends:
+                run.offloads.restore(seen, self._step)
 
     # -- as an observer --
 

@@ -197,11 +197,14 @@ class _ModellessStep:
             from ..dispatch.origins import origins_of  # few tools have a policy
 
             _, own["origins"] = origins_of(options.get("policy"), self.toolset, run.origins, self.limits, kept=kept)
+            if own["origins"] is not None:
+                own["origins"].offloads = run.offloads
         dispatch = DispatchOptions(
             on_tool_error=options.get("on_tool_error", "continue"),
             executors=executors_of(options.get("executor"), self.toolset),
             middleware=middleware_of(options.get("middleware")),
             context=options.get("context"),
+            offloads=run.offloads,
             **own,
         )
         dispatch.check()

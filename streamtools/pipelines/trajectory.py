@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..dispatch.budgets import Spent
-from ..dispatch.states import RunCounts
+from ..dispatch.states import LongResults, RunCounts
 from ..errors import LocalProtocolError
 from ..events import (
     AttemptBegan,
@@ -132,6 +132,8 @@ class Trajectory:
         """The tokens of the attempts that were discarded (``retry=``), as far as they are known."""
         self.results: KeptResults | None = None
         """What its tools have returned; kept only where calls are read from the model's text."""
+        self.offloads: LongResults | None = None
+        """Keeps long results; with ``offload_above=``."""
         self.origins: Index | None = None
         """The texts of the run by origin, once a ``policy=`` needs them."""
         self._latest = Causality()

@@ -1,0 +1,262 @@
+"""Keeps long results of a run out of what the model reads: it reads their beginning, and the rest by a tool.
+
+In: the text of a result, as it would be shown. Out: its beginning, its size and an id; and, by `Offloads.tool`, any
+piece of it. Ids are made of the call's key, so that the same run finds them again in the same directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from ..content import Block, Media, Text, ToolResult
+from ..dispatch.results import any_content
+from ..errors import ModelRetry
+from ..events import Observation
+from ..exports import Exports
+from ..files import write_private
+from ..limits import Limits, checked_bound
+from ..tools import AnyTools, Tool, Toolset, tool
+from .entry import PipelineKeywords
+from .trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from ..dispatch.states import Call
+
+__all__ = ["Offloading"]
+
+_ID = re.compile(r"r[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offloading:
+    """Says which results are kept by the run, and where. All sizes but one are in characters.
+
+    Raises:
+        ValueError: a size is no positive integer, or the beginning or a piece is longer than `above`.
+    """
+
+    above: int
+    """A result with more text is kept, and the model reads its beginning."""
+    head: int = 2_000
+    """How much of it the model reads at first; at most `above`."""
+    piece: int | None = None
+    """How much of it the model reads at a time; at most `above`, which is the default."""
+    max_result: int = 8 << 20
+    """The longest result, in bytes of UTF-8; a longer one is cut. It stands for ``Limits(max_result_bytes=...)``."""
+    max_kept: int = 64 << 20
+    """All results of the run; beyond that the oldest are forgotten."""
+    directory: Path | str | None = None
+    """Keeps them in files, for their owner alone, rather than in memory: they are there when the run is resumed.
+    Nothing deletes them at its end."""
+    tool_name: str = "read_result"
+    """The name of the tool by which the model reads on."""
+
+    def __post_init__(self) -> None:
+        for name in ("above", "head", "max_result", "max_kept"):
+            checked_bound(name, getattr(self, name))
+        object.__setattr__(self, "head", min(self.head, self.above))
+        if self.piece is None:
+            object.__setattr__(self, "piece", self.above)
+        elif checked_bound("piece", self.piece) > self.above:
+            raise ValueError(f"piece={self.piece} is more than above={self.above}: the model would read more at a time")
+
+
+@dataclass(slots=True)
+class _Kept:
+    tool: str
+    call_id: str
+    trusted: bool
+    head: str = field(repr=False)
+    chars: int
+    text: str | None = field(repr=False)
+    """None if it is in a file."""
+
+
+class Offloads:
+    """The results that one run keeps.
+
+    Args:
+        settings: which, and where.
+    """
+
+    def __init__(self, settings: Offloading) -> None:
+        self._settings = settings
+        self._prefix = ""
+        self._directory = None if settings.directory is None else Path(settings.directory)
+        self._kept: dict[str, _Kept] = {}
+        self._chars = 0
+        self.tool: Tool[..., Any] = self._made_tool()
+        """The tool by which the model reads on."""
+
+    def _made_tool(self) -> Tool[..., Any]:
+        most = self._settings.piece or 0
+
+        async def read(result_id: str, offset: int = 0, length: int = most) -> str:
+            """Read on in a result that was too long to be shown whole.
+
+            Args:
+                result_id: The id that stands at the end of the shortened result.
+                offset: The first character to read, from 0.
+                length: How many characters to read; no more than the default are read at a time.
+            """
+            return await self._read(result_id, offset, min(length, most))
+
+        return tool(read, name=self._settings.tool_name, effect="pure")
+
+    def begin(self, run: Trajectory) -> None:
+        """Makes this the place for the results of a run."""
+        run.offloads, self._prefix = self, _digest(run.run_id)
+
+    # -- keeping --
+
+    def shown(
+        self, call: Call, step: int, content: str, result: ToolResult | None, *, trusted: bool
+    ) -> tuple[str, ToolResult | None, OSError | None]:
+        """Returns what the model is to read of a result: as it is, or its beginning, and then the rest is kept.
+
+        Args:
+            call: the call.
+            step: the number of its step.
+            content: the text.
+            result: the tool's own result, if it made one.
+            trusted: nobody but the user and the program has written it.
+
+        Returns:
+            The text; the result; and the error by which it is in memory alone, if it was to be in a file.
+        """
+        whole, above = content, self._settings.above
+        if result is not None:
+            whole = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
+        name = call.call.name if call.tool is None else call.tool.name
+        if len(whole) <= above or name == self.tool.name or (result is not None and result.native):
+            return content, result, None
+        kept = _Kept(name, call.call_id, trusted, whole[: self._settings.head], len(whole), whole)
+        result_id = _id_of(call.key, step, call.call_id)
+        failed = self._keep(result_id, kept)
+        way = f'{self.tool.name}(result_id="{result_id}", offset={len(kept.head)})'
+        note = f"{kept.head}\n[The first {len(kept.head)} of {kept.chars} characters. Read on by {way}.]"
+        if result is None:
+            return note, None, failed
+        blocks: list[Block] = [Text(note), *(block for block in result.blocks if not isinstance(block, Text))]
+        texts = (block.placeholder() for block in blocks if isinstance(block, Media))
+        return "\n".join((note, *texts)), replace(result, blocks=tuple(blocks)), failed
+
+    def restore(self, seen: Observation, step: int) -> None:
+        """Keeps again what a step on record had kept in memory, if its value still has the text."""
+        result_id = _id_of(seen.idempotency_key, step, seen.call_id)
+        if self._directory is not None or f'result_id="{result_id}"' not in seen.model_content:
+            return
+        text, head = any_content(seen.value, self._settings.max_result), self._settings.head
+        if seen.model_content.startswith(text[:head]):
+            self._keep(result_id, _Kept(seen.tool_name, seen.call_id, False, text[:head], len(text), text))
+
+    def _keep(self, result_id: str, kept: _Kept) -> OSError | None:
+        failed: OSError | None = None
+        if self._directory is not None:
+            try:
+                write_private(self._path(result_id), kept.text or "")
+                kept.text = None
+            except OSError as error:
+                failed = error
+        before = self._kept.pop(result_id, None)
+        self._kept[result_id] = kept
+        self._chars += kept.chars - (0 if before is None else before.chars)
+        while self._chars > self._settings.max_kept and len(self._kept) > 1:
+            oldest = next(iter(self._kept))
+            self._chars -= self._kept.pop(oldest).chars
+            if self._directory is not None:
+                try:
+                    self._path(oldest).unlink(missing_ok=True)
+                except OSError as error:  # the file stays, and may still be read
+                    failed = failed or error
+        return failed
+
+    def _path(self, result_id: str) -> Path:
+        assert self._directory is not None, "asked for where there is one"
+        return self._directory / f"{self._prefix}-{result_id}.txt"
+
+    # -- reading --
+
+    async def _read(self, result_id: str, offset: int, length: int) -> str:
+        text = await self._text(result_id) if _ID.fullmatch(result_id) else None
+        if text is None:
+            raise ModelRetry(
+                "there is no such result, or it is kept no longer; ids stand at the end of shortened results"
+            )
+        if not 0 <= offset < len(text) or length < 1:
+            raise ModelRetry(f"offset must be from 0 to {len(text) - 1}, and length at least 1")
+        end = min(offset + length, len(text))
+        rest = f"go on with offset={end}" if end < len(text) else "this is the end"
+        return f"{text[offset:end]}\n[Characters {offset} to {end} of {len(text)}; {rest}.]"
+
+    async def _text(self, result_id: str) -> str | None:
+        kept = self._kept.get(result_id)
+        if kept is not None and kept.text is not None:
+            return kept.text
+        if self._directory is None:
+            return None
+        try:
+            read = await anyio.to_thread.run_sync(self._path(result_id).read_bytes)
+        except FileNotFoundError:
+            return None
+        return read.decode("utf-8", "replace")
+
+    # -- origins --
+
+    def origin_of(self, seen: Observation) -> tuple[str, str, str | None, bool] | None:
+        """Returns the text that the model reads of a result that is kept, or of a piece of one, without our own words;
+        and the tool, the call, and whether it is trusted. None for any other observation."""
+        kept = self._kept.get(_id_of(seen.idempotency_key, seen.step, seen.call_id))
+        if kept is not None:
+            return kept.head, kept.tool, kept.call_id, kept.trusted
+        if seen.tool_name != self.tool.name or seen.outcome != "ok":
+            return None
+        text = seen.model_content.rpartition("\n[")[0]
+        kept = self._kept.get((seen.validated_args or {}).get("result_id", ""))
+        if kept is None:  # of the run before it was resumed
+            return text, seen.tool_name, seen.call_id, False
+        return text, kept.tool, kept.call_id, kept.trusted
+
+
+def _id_of(key: str | None, step: int, call_id: str) -> str:
+    return f"r{_digest(f'{key} {step} {call_id}')}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def offloads_of(
+    given: int | Offloading, tools: AnyTools | Exports, options: PipelineKeywords
+) -> tuple[Offloads, list[Any], PipelineKeywords]:
+    """Returns the place for the results of a run, its tools with the reading one, and its options for that.
+
+    Raises:
+        TypeError: the tools were exported already, or *given* is neither a number nor `Offloading`.
+        ValueError: another tool has the name of the reading one.
+    """
+    settings = given if isinstance(given, Offloading) else None
+    if settings is None:
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise TypeError(f"offload_above is a number of characters or Offloading(...), not {type(given).__name__}")
+        settings = Offloading(above=given)
+    if isinstance(tools, Exports):
+        raise TypeError("offload_above= adds a tool, so pass the tools themselves, not their exports")
+    offloads = Offloads(settings)
+    listed = list(tools)
+    names = {one.name for one in Toolset(listed).values() if one is not None}
+    if settings.tool_name in names:
+        raise ValueError(f"offload_above: there is a tool {settings.tool_name!r}; pass Offloading(tool_name=...)")
+    changed: dict[str, Any] = dict(options)
+    executor = changed.get("executor")
+    if executor is not None and not hasattr(executor, "keys"):  # the reading tool runs here
+        changed["executor"] = dict.fromkeys(names, executor)
+    limits: Limits = changed.get("limits", Limits())
+    changed["limits"] = replace(limits, max_result_bytes=max(limits.max_result_bytes, settings.max_result))
+    return offloads, [*listed, offloads.tool], changed  # type: ignore[return-value]  # as it was given
