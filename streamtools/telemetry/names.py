@@ -96,7 +96,8 @@ class Names:
     # -- a run --
     agent_name: str | None = "gen_ai.agent.name"
     conversation_id: str | None = "gen_ai.conversation.id"
-    run_provider: str | None = "gen_ai.provider.name"
+    has_run_provider: bool = True
+    """The span of a run has the `provider`, too."""
 
     # -- the model's response --
     provider: str | None = "gen_ai.provider.name"
@@ -248,14 +249,15 @@ SEMCONV = Names()
 _USAGE_0_1 = {count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()}
 
 # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/non-normative/migration.md (read
-# 2026-11-28): #469 removed the tokens of caches and #289 the provider from an agent's span, #363 the finish from messages.
+# 2026-11-28): #469 removed the tokens of caches and #289 the provider from an agent's span, #363 the finish from
+# messages.
 GENAI_0_1 = replace(
     SEMCONV,
     schema_url=None,  # the address of its schema was another one in each version that was read
     usage=_USAGE_0_1,
     run_usage=_USAGE_0_1 | dict.fromkeys(("cached_input_tokens", "cache_write_input_tokens")),
     message_finish=None,
-    run_provider=None,
+    has_run_provider=False,
 )
 """The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, where they are
 written here."""

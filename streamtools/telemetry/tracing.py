@@ -302,8 +302,8 @@ class Tracing:
         self._chat(step)
         if (run := step.run) is not None and run.span is not None and run.provider is None:
             run.provider = provider_of(event.wire)
-            if self._names.run_provider is not None:
-                run.span.set_attribute(self._names.run_provider, run.provider)
+            if self._names.provider is not None and self._names.has_run_provider:
+                run.span.set_attribute(self._names.provider, run.provider)
 
     def _chat(self, step: OpenStep) -> Span | None:
         """Returns the chat span, which is made now if it does not exist; without the model's name if it is unknown."""
