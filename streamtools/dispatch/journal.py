@@ -204,10 +204,11 @@ class Journal:
             f"SELECT run_id, name, (SELECT count(*) {of_run}), began_at, ended_at, outcome,"
             f" (SELECT facts {of_run} ORDER BY step DESC LIMIT 1) FROM runs ORDER BY number"
         )
-        rows = connection.execute(query).fetchall()
         return [
-            StoredRun(*(run_id, *facts, _traced(response), self.store.is_held(_key(run_id), connection)))
-            for run_id, *facts, response in rows
+            StoredRun(
+                run_id, name, steps, began, ended, outcome, _traced(facts), self.store.is_held(_key(run_id), connection)
+            )
+            for run_id, name, steps, began, ended, outcome, facts in connection.execute(query).fetchall()
         ]
 
 
