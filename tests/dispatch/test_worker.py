@@ -59,7 +59,7 @@ class Pipes:
     def run(self, name: str, backend: str = "asyncio", seconds: float | None = None, /, **arguments: Any) -> None:
         made = tool(getattr(executor_tools, name))
         self.ask(made, name, backend, **arguments)
-        self.tell(GO, json.dumps({"carrier": {}, "seconds": seconds}).encode())
+        self.tell(GO, json.dumps({"carrier": {}, "seconds": seconds, "spans": False}).encode())
 
     def wait_for(self, kind: bytes) -> None:
         wait_for(lambda: kind in kinds_of(self.from_worker.getvalue()))
