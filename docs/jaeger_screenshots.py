@@ -44,7 +44,7 @@ def main() -> int:
         trace_id = json.loads(file.read_bytes())["data"][0]["traceID"]
     address = f"{os.environ[NEEDED[0]].rstrip('/')}/trace/{trace_id}"
     wait_for(address)
-    for name, query, height in (("trace", "", 476), ("chat", "?uiFind=get_weather", 800)):
+    for name, query, height in (("trace", "", 504), ("chat", "?uiFind=get_weather", 828)):
         picture = PICTURES / f"jaeger-{name}.png"
         command = [chromium, *FLAGS, f"--window-size=1280,{height}", f"--screenshot={picture}", address + query]
         subprocess.run(command, check=True, capture_output=True)
