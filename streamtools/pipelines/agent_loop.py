@@ -284,7 +284,8 @@ class AgentLoop:
         if not self.turns:
             if self.outcome is None:
                 raise LocalProtocolError("the run has no turn: the model has not been asked yet; iterate first")
-            raise LocalProtocolError(f"the run has no turn: it ended before it began ({self.outcome})")
+            why = "its tokens were spent" if self.outcome == "budget" else f"it ended ({self.outcome})"
+            raise LocalProtocolError(f"the run has no turn: {why} before it began")
         return self.turns[-1]
 
     @property
