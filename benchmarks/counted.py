@@ -91,17 +91,22 @@ async def consume(bodies: Iterable[Sequence[bytes]], wire: str, observers: Seque
                 pass
 
 
-def _tracing() -> Any:
-    """An observer whose spans the SDK hands to an exporter that drops them."""
+def _tracing(mode: str) -> Any:
+    """An observer whose spans are dropped: by an exporter, by one that a queue waits for in vain, or by the sampler."""
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 
     class Dropped(SpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             return SpanExportResult.SUCCESS
 
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(Dropped()))
+    sampler = ParentBased(ALWAYS_OFF if mode == "unsampled" else ALWAYS_ON)
+    provider = TracerProvider(sampler, shutdown_on_exit=False)
+    if mode == "batched":  # so rarely that no export is counted, since its thread's time is nobody's
+        provider.add_span_processor(BatchSpanProcessor(Dropped(), 100_000, 3_600_000, 100_000))
+    else:
+        provider.add_span_processor(SimpleSpanProcessor(Dropped()))
     return st.telemetry.Tracing(provider)
 
 
@@ -115,10 +120,10 @@ def work(mode: str, wire: str, framing: str, bodies: list[list[bytes]]) -> None:
                 st.parse(b"".join(chunks), wire=wire, tools=[store, add])
         case "pipeline":
             asyncio.run(consume(bodies, wire))
-        case "spans":
-            asyncio.run(consume(bodies, wire, [_tracing()]))
+        case "spans" | "batched" | "unsampled":
+            asyncio.run(consume(bodies, wire, [_tracing(mode)]))
         case _:
-            raise ValueError(f"expected limit, parse, pipeline or spans, got {mode!r}")
+            raise ValueError(f"expected limit, parse, pipeline, spans, batched or unsampled, got {mode!r}")
 
 
 def _fork(name: str, mode: str, size: str, task: Callable[[], None]) -> None:

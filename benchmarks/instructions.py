@@ -47,7 +47,9 @@ DELTAS = (100, 400)
 TURNS = (4, 36)
 CALLS = (4, 8)
 """How many calls the turns have whose difference is the cost of one more call."""
-OF_TURNS = ("a turn without calls", "the first call of a turn", "one more call", "one span")
+OF_SPANS = {"spans": "one span", "batched": "one span, batched", "unsampled": "one span, sampled out"}
+"""The rows of one more call's spans, by their modes."""
+OF_TURNS = ("a turn without calls", "the first call of a turn", "one more call", *OF_SPANS.values())
 CHAT = "openai.chat_completions"
 
 _VERSIONS = ("orjson", "pydantic-core", "pydantic", "anyio", "opentelemetry-sdk")
@@ -121,7 +123,7 @@ def turn(calls: int) -> list[bytes]:
 
 def turn_jobs() -> list[Job]:
     """Composes what counts whole turns."""
-    wanted = [("pipeline", calls) for calls in (0, 1, *CALLS)] + [("spans", calls) for calls in CALLS]
+    wanted = [("pipeline", calls) for calls in (0, 1, *CALLS)] + [(mode, calls) for mode in OF_SPANS for calls in CALLS]
     return [
         (f"turn of {calls}", mode, CHAT, "sse", *([turn(calls)] * count for count in TURNS)) for mode, calls in wanted
     ]
@@ -130,10 +132,11 @@ def turn_jobs() -> list[Job]:
 def turn_figures(cost: Mapping[tuple[str, str], float]) -> Figures:
     """Derives the rows of turns and calls from the cost of whole turns."""
     few, many = (f"turn of {calls}" for calls in CALLS)
-    call = (cost[many, "pipeline"] - cost[few, "pipeline"]) / (CALLS[1] - CALLS[0])
-    with_span = (cost[many, "spans"] - cost[few, "spans"]) / (CALLS[1] - CALLS[0])
+    call, *with_spans = (
+        (cost[many, mode] - cost[few, mode]) / (CALLS[1] - CALLS[0]) for mode in ("pipeline", *OF_SPANS)
+    )
     none = cost["turn of 0", "pipeline"]
-    found = (none, cost["turn of 1", "pipeline"] - none, call, with_span - call)
+    found = (none, cost["turn of 1", "pipeline"] - none, call, *(one - call for one in with_spans))
     return {row: {"pipeline": round(figure)} for row, figure in zip(OF_TURNS, found, strict=True)}
 
 

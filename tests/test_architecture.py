@@ -77,7 +77,8 @@ FORBIDDEN_BELOW = (
     "uuid",
 )
 SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
-READS_THE_SDK = {"streamtools.telemetry.setup", "streamtools.telemetry.worker_spans"}  # the second where it is wanted
+READS_THE_SDK = {f"streamtools.telemetry.{name}" for name in ("setup", "lean_spans", "worker_spans")}
+"""The second once it is loaded, the third in a worker where it is wanted."""
 
 
 class Import(NamedTuple):
@@ -192,7 +193,7 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
         if within(target, "opentelemetry") and module.room != "telemetry":
             yield f"line {line}: imports {target}"
         elif any(within(target, name) for name in SDK) and module.name not in READS_THE_SDK:
-            yield f"line {line}: imports {target}; only telemetry/setup.py and telemetry/worker_spans.py do that"
+            yield f"line {line}: imports {target}; of telemetry/ only setup, lean_spans and worker_spans do that"
 
 
 OPENS_GROUPS = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -239,7 +239,7 @@ class _Attempt:
     """True once the tool's code may have run."""
     refused: Ending | None = None
     """Why the attempt could not begin."""
-    managers: ExitStack | None = None
+    managers: AbstractContextManager[object] | None = None
     """The observers' context managers, around the tool's body."""
     scope: CancelScope | None = None
     task: int | None = None
@@ -278,7 +278,7 @@ class _Attempt:
             return self.refused or self._raised(error, found, by_tool=by_tool)
         finally:
             if self.managers is not None:
-                self.managers.close()
+                self.managers.__exit__(None, None, None)
             call.left_running |= self.invocation.left_running
         if self.refused is not None:
             return self.refused
@@ -352,20 +352,24 @@ class _Attempt:
         managers = self.attempts.host.around_tool(self.call.call.call_id)
         if not managers:
             return
-        stack = ExitStack()
-        for manager in managers:
-            stack.enter_context(manager)
+        held = managers[0]
+        if len(managers) == 1:  # as nearly always
+            held.__enter__()
+        else:
+            held = stack = ExitStack()
+            for manager in managers:
+                stack.enter_context(manager)
         if self.executor is None:
-            self.managers = stack
+            self.managers = held
             return
         from ..telemetry.worker_spans import span_sink  # most calls run here
 
         self.invocation.carrier.update(current_carrier())
         self.invocation.take_spans = span_sink(self._lost_spans)
         if anyio.get_current_task().id == self.task:
-            self.managers = stack
+            self.managers = held
         else:  # a context must be left in the task that entered it
-            stack.close()
+            held.__exit__(None, None, None)
 
     def _lost_spans(self, text: str) -> None:
         self.attempts.host.emit(StreamWarning("worker_spans_dropped", f"{self.call.label}: {text}"))

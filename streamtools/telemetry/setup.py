@@ -3,8 +3,9 @@
     with configure("jaeger-file", path="trace.json"):
         ...                                     # every pipeline draws its spans from here on
 
-No other module of streamtools loads the OpenTelemetry SDK, but in a worker whose tool draws spans. A Jaeger, Tempo,
-Phoenix, Langfuse or any other collector takes ``configure("otlp", endpoint="http://localhost:4318")``.
+Beside this module `lean_spans` imports the OpenTelemetry SDK, once the application has, and `worker_spans`, in a worker
+whose tool draws spans. A Jaeger, Tempo, Phoenix, Langfuse or any other collector takes
+``configure("otlp", endpoint="http://localhost:4318")``.
 """
 
 from __future__ import annotations

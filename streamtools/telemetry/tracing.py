@@ -29,12 +29,14 @@ import json
 import logging
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import Token
 from dataclasses import dataclass, field
 from traceback import TracebackException
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -84,6 +86,9 @@ from .names import (
     request_model,
     stream_words,
 )
+
+if TYPE_CHECKING:
+    from .lean_spans import LeanTracer
 
 __all__ = [
     "AttributeWriter", "Attributes", "CAPTURE_CONTENT", "CallSpans", "MAX_ATTRIBUTE_CHARS", "OpenRun", "OpenStep",
@@ -154,6 +159,7 @@ class Tracing:
             tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
         )
         self._calls = CallSpans(self._builder, self._chat, logger)
+        self._logger = logger if self._wanted["execute_tool"] else None
         self._run: OpenRun | None = None
         self._step: OpenStep | None = None
         self._before: OpenStep | None = None  # the step before
@@ -162,7 +168,9 @@ class Tracing:
     @property
     def event_types(self) -> Collection[type[Event]]:
         """The events that begin or end something; text deltas only if content is captured, and there is no other way to
-        it."""
+        it. In a step that is sampled out, its end, and what is logged."""
+        if self._step is not None and self._step.sampled_out:
+            return _UNSAMPLED if self._logger is None else _UNSAMPLED | {Observation}
         # Telemetry must not cost anything per token: a pipeline hands the whole response over at its end (`see_parts`).
         return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
 
@@ -187,8 +195,8 @@ class Tracing:
         Raises:
             LocalProtocolError: a second step begins before the first has ended.
         """
-        handler = _HANDLERS.get(type(event))
-        if handler is None:
+        found = _HANDLERS.get(type(event))
+        if found is None:
             return
         step = self._step
         if type(event) is StepStart:
@@ -199,8 +207,14 @@ class Tracing:
         if step is None:
             return  # between steps there is nothing to draw
         # An observer that raises is dropped by its pipeline, and sees no further event: what is open ends here.
+        handler, is_of_call = found
         try:
-            handler(self, step, event)
+            if step.sampled_out:
+                self._pass_over(step, event)
+            elif is_of_call:
+                handler(self._calls, step, event)
+            else:
+                handler(self, step, event)
         except BaseException:
             self._give_up(step)
             raise
@@ -211,7 +225,7 @@ class Tracing:
         if self._wanted["run"]:
             name, now = self._builder.named(self._names.run_span, run.name), time.monotonic()
             self._run.start(self._builder.tracer, name, self._writer.run_start(run), now)
-        if self._wanted["begin"]:
+        if self._wanted["begin"] and (self._run.span is None or self._run.span.is_recording()):
             self._builder.write_ahead(self._run, run)
 
     def end_run(self, outcome: str | None, error: BaseException | None) -> None:
@@ -249,41 +263,46 @@ class Tracing:
     def see_early(self, end: EarlyEnd) -> None:
         """Draws a call under a tap: from the begin of its early run until the framework has the result."""
         step = self._step or self._before
-        if step is not None and self._wanted["early"]:
+        if step is not None and self._wanted["early"] and not step.sampled_out:
             name = self._builder.named(self._names.early_span, end.tool_name)
             self._builder.start(step, name, self._writer.early(step.start, end), end.began).end(step.ns(end.ended))
 
-    @contextmanager
-    def around_tool(self, call_id: str) -> Iterator[None]:
+    def around_tool(self, call_id: str) -> AbstractContextManager[object]:
         """Makes the call's span current, so that spans of the tool's body become its children.
 
         Enter and leave it in the tool's own task or thread, after `ToolStarted`.
         """
-        # Not `start_as_current_span`, which would record the text of the tool's exception: it may be secret.
-        span = None
-        if (step := self._step) is not None:
-            known = step.calls.get(call_id)
-            span = step.span if known is None or known.span is None else known.span
-        token = None if span is None else otel_context.attach(trace.set_span_in_context(span))
-        try:
-            yield
-        finally:
-            if token is not None:
-                otel_context.detach(token)
+        if (step := self._step) is None:
+            return nullcontext()
+        known = step.calls.get(call_id)
+        span = step.span if known is None or known.span is None else known.span
+        return nullcontext() if span is None else _Current(span)
 
     # -- the beginning --
 
     def _step_start(self, step: OpenStep, event: StepStart) -> None:
-        if step.run is not None and step.run.span is not None:
-            step.context = trace.set_span_in_context(step.run.span, step.context)
+        root = None if step.run is None else step.run.span
+        if root is not None:
+            step.begin_below(root, self._builder.tracer)
         asked = span_context_of(event.resumes)
-        if self._wanted["step"]:
+        if self._wanted["step"] and not step.sampled_out:
             found, links = self._writer.step_start(event), self._links_of(step, asked)
             step.span = self._builder.start(step, self._names.step_span, found, step.began, links)
-            step.context = trace.set_span_in_context(step.span, step.context)
-        if asked is not None and step.run is not None and step.run.span is not None:
-            step.run.span.add_link(asked, {self._names.link_type: "resumes"})
-            step.run.span.set_attributes(self._writer.resumed(asked))
+            if root is None:
+                step.begin_below(step.span, self._builder.tracer)
+            else:
+                step.context = trace.set_span_in_context(step.span, step.context)
+        if asked is not None and root is not None and not step.sampled_out:
+            root.add_link(asked, {self._names.link_type: "resumes"})
+            root.set_attributes(self._writer.resumed(asked))
+
+    def _pass_over(self, step: OpenStep, event: Event) -> None:
+        """Takes the events of a step that is sampled out: nothing is drawn below its root."""
+        if isinstance(event, StepEnd):
+            self._before, self._step = step, None
+            step.forget()
+        elif isinstance(event, Observation) and self._logger is not None and step.span is not None:
+            log_call(self._logger, event, step.start.run_id, step.span)
 
     def _links_of(self, step: OpenStep, asked: SpanContext | None) -> list[Link]:
         """Returns a step's links: to the one that suspended its calls, and, without a run span, to the one before."""
@@ -335,6 +354,7 @@ class Tracing:
             span.set_attributes(self._writer.attempt_end(event, cost))
             span.end(step.ns(event.time))
         step.chat = step.open_chat = step.stream = None
+        step.proposed_by = ()
         step.server = (None, None)
         step.calls, step.text, step.text_size = {}, [], 0
 
@@ -393,7 +413,8 @@ class Tracing:
     def _step_end(self, step: OpenStep, event: StepEnd) -> None:
         # Children first, so that every span ends inside its parent.
         for known in step.calls.values():
-            self._calls.end_lost(step, known, event)
+            if not known.ended:
+                self._calls.end_lost(step, known, event)
         self._chat(step)
         if step.end is None:
             self._end_chat(step, event.outcome, event)
@@ -847,7 +868,8 @@ class SpanBuilder:
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
         """Starts a span of a step at the time of an event."""
-        return self.tracer.start_span(name, step.context, kind, attributes, links, start_time=step.ns(at))
+        start_span = self.tracer.start_span if step.lean is None else step.lean.start_span
+        return start_span(name, step.context, kind, attributes, links, start_time=step.ns(at))
 
     def write_ahead(self, run: OpenRun, facts: RunFacts) -> None:
         """Writes that a run has begun, below its span."""
@@ -939,6 +961,8 @@ class OpenStep:
     cost: float | None = None
     """Of the response, as far as it is known."""
     observed: dict[int, SpanContext] = field(default_factory=dict)
+    proposed_by: tuple[Link, ...] = ()
+    """The link of each call to its response, once there is one."""
     text: list[str] = field(default_factory=list)
     text_size: int = 0
     offset_ns: int = field(default_factory=_epoch_offset_ns)
@@ -946,11 +970,27 @@ class OpenStep:
     """The run of the step, if it was entered."""
     suspended: list[str] = field(default_factory=list)
     """The keys of its calls that wait when it ends."""
+    lean: LeanTracer | None = None
+    """Starts the spans below the root; None where the tracer itself has to."""
+    sampled_out: bool = False
+    """True if the root is not recorded: then nothing is drawn below it."""
 
     @property
     def began(self) -> float:
         """When the model was asked, as far as that is known."""
         return self.start.time if self.start.requested_at is None else min(self.start.requested_at, self.start.time)
+
+    def begin_below(self, root: Span, tracer: Tracer) -> None:
+        """Puts the step below the span at which its sampling was decided: the run's, or its own."""
+        self.context = trace.set_span_in_context(root, self.context)
+        if not root.is_recording():
+            self.sampled_out, self.span = True, root
+        elif "opentelemetry.sdk.trace" in sys.modules:  # the application's: nothing here loads it
+            try:
+                from .lean_spans import lean_tracer
+            except ImportError:  # an SDK that has lost one of the names
+                return
+            self.lean = lean_tracer(tracer)
 
     def forget(self) -> None:
         """Lets go of all that the next step does not ask for."""
@@ -987,6 +1027,24 @@ class OpenToolSpan:
         if self.started_at is None or event.duration is None:
             return step.ns(event.time)
         return step.ns(self.started_at) + int(event.duration * 1e9)
+
+
+class _Current:
+    """Makes a span current while it is held."""
+
+    # Not `start_as_current_span`, which would record the text of the tool's exception: it may be secret.
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._token: Token[Context] | None = None
+
+    def __enter__(self) -> None:
+        self._token = otel_context.attach(trace.set_span_in_context(self._span))
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            otel_context.detach(self._token)
 
 
 # -- the spans of a step's calls ---------------------------------------------------------------------------------------
@@ -1066,12 +1124,14 @@ class CallSpans:
     def observation(self, step: OpenStep, event: Observation) -> None:
         """Ends a call's span; of one that did not run it has no length."""
         known = step.calls.get(event.call_id)
+        if known is None or known.ended:
+            return
         self._end_approval(step, known, "none", event)
-        self._draw_waits(step, known, event)
-        if known is not None and not known.ended and (is_pending(event) or event.outcome == "suspended"):
+        if event.waits:
+            self._draw_waits(step, known, event)
+        if is_pending(event) or event.outcome == "suspended":
             step.suspended.append(call_key(known.start))
-        span = self._ending(step, known, event.time)
-        if known is None or span is None:
+        if (span := self._ending(step, known, event.time)) is None:
             return
         step.observed[event.seq] = span.get_span_context()
         if self._logger is not None:
@@ -1094,11 +1154,9 @@ class CallSpans:
             span.set_attributes(found)
         span.end(known.ends_at(step, event))
 
-    def _draw_waits(self, step: OpenStep, known: OpenToolSpan | None, event: Observation) -> None:
+    def _draw_waits(self, step: OpenStep, known: OpenToolSpan, event: Observation) -> None:
         """Draws the times in which a call could not start; approvals have been drawn."""
-        if known is None or known.ended or not self._wanted["wait"]:
-            return
-        for wait in event.waits:
+        for wait in event.waits if self._wanted["wait"] else ():
             if not WAITS[wait.reason].has_own_span and wait.seconds >= SHORTEST_WAIT_S:
                 name = self._builder.named(self._names.wait_span, known.start.name)
                 span = self._builder.start(
@@ -1106,10 +1164,8 @@ class CallSpans:
                 )
                 span.end(step.ns(wait.ended))
 
-    def _ending(self, step: OpenStep, known: OpenToolSpan | None, at: float) -> Span | None:
+    def _ending(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
         """Returns the call's span, to be ended now and never again; opened here if its tool did not run."""
-        if known is None or known.ended:
-            return None
         known.ended = True
         return known.span if known.started_at is not None else self._open(step, known, at)
 
@@ -1119,13 +1175,17 @@ class CallSpans:
             return None
         # A sibling of the chat that proposed it, and not its child, because it may outlive it. A link names the cause,
         # and so do attributes, since some trace stores drop links.
-        chat = self._chat(step)
-        proposer = span_context_of(step.start.proposed_by) if chat is None else chat.get_span_context()
-        links = [] if proposer is None else [self._builder.link("proposed_by", proposer)]
-        name = self._builder.named(names.tool_span if runs else names.call_span, known.start.name)
+        links: Sequence[Link] = step.proposed_by
         found = (self._writer.tool_start if runs else self._writer.call_start)(step.start, known.start)
-        if proposer is not None and chat is None:
+        chat = None if links else self._chat(step)
+        if chat is not None:
+            links = (self._builder.link("proposed_by", chat.get_span_context()),)
+            if step.lean is not None:  # the SDK writes into the links of its own spans
+                step.proposed_by = links
+        elif not links and (proposer := span_context_of(step.start.proposed_by)) is not None:
+            links = (self._builder.link("proposed_by", proposer),)
             found[names.proposer_span] = trace.format_span_id(proposer.span_id)
+        name = self._builder.named(names.tool_span if runs else names.call_span, known.start.name)
         known.span = self._builder.start(step, name, found, at, links)
         return known.span
 
@@ -1149,26 +1209,24 @@ class CallSpans:
 # -- the observer's methods, by event ----------------------------------------------------------------------------------
 
 
-def _of_calls(draw: Callable[[CallSpans, OpenStep, Any], None]) -> Callable[[Tracing, OpenStep, Any], None]:
-    return lambda tracing, step, event: draw(tracing._calls, step, event)
-
-
-_HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
-    StepStart: Tracing._step_start,
-    AttemptBegan: Tracing._attempt_began,
-    AttemptDiscarded: Tracing._attempt_discarded,
-    StreamStart: Tracing._stream_start,
-    ApprovalRequested: _of_calls(CallSpans.approval_requested),
-    ApprovalResolved: _of_calls(CallSpans.approval_resolved),
-    TextDelta: Tracing._text,
-    ToolCallStart: _of_calls(CallSpans.call_start),
-    ToolCallEnd: _of_calls(CallSpans.call_known),
-    ToolCallValidated: _of_calls(CallSpans.call_known),
-    ToolStarted: _of_calls(CallSpans.tool_started),
-    Observation: _of_calls(CallSpans.observation),
-    StreamEnd: Tracing._stream_end,
-    StepEnd: Tracing._step_end,
+_HANDLERS: dict[type[Event], tuple[Callable[[Any, OpenStep, Any], None], bool]] = {
+    StepStart: (Tracing._step_start, False),
+    AttemptBegan: (Tracing._attempt_began, False),
+    AttemptDiscarded: (Tracing._attempt_discarded, False),
+    StreamStart: (Tracing._stream_start, False),
+    ApprovalRequested: (CallSpans.approval_requested, True),
+    ApprovalResolved: (CallSpans.approval_resolved, True),
+    TextDelta: (Tracing._text, False),
+    ToolCallStart: (CallSpans.call_start, True),
+    ToolCallEnd: (CallSpans.call_known, True),
+    ToolCallValidated: (CallSpans.call_known, True),
+    ToolStarted: (CallSpans.tool_started, True),
+    Observation: (CallSpans.observation, True),
+    StreamEnd: (Tracing._stream_end, False),
+    StepEnd: (Tracing._step_end, False),
 }
+"""The methods, and whether they are of `CallSpans`."""
 
 _WITH_TEXT = frozenset(_HANDLERS)
 _COLD = _WITH_TEXT - {TextDelta}
+_UNSAMPLED: frozenset[type[Event]] = frozenset({StepStart, StepEnd})

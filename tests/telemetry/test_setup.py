@@ -288,12 +288,46 @@ def test_spans_after_the_end_go_nowhere_silently(caplog: pytest.LogCaptureFixtur
 
 def test_the_sdk_is_imported_by_configure_and_not_before() -> None:
     program = """
-import sys
+import asyncio, sys
+import streamtools
+from opentelemetry import trace
 import streamtools.telemetry as telemetry
 loaded = lambda: any(name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")) for name in sys.modules)
 telemetry.Tracing()
 assert telemetry.default_observers() == []
 assert not loaded()
+
+ended = []
+class Recorded(trace.NonRecordingSpan):
+    def is_recording(self):
+        return True
+    def end(self, end_time=None):
+        ended.append(self)
+class OwnTracer(trace.NoOpTracer):
+    def start_span(self, *args, **options):
+        return Recorded(trace.SpanContext(1, 2, False))
+class OwnProvider(trace.NoOpTracerProvider):
+    def get_tracer(self, *args, **options):
+        return OwnTracer()
+@streamtools.tool
+async def look() -> None:
+    "Look."
+call = b'{"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}}'
+body = [
+    b'data: {"choices": [{"index": 0, "delta": {"tool_calls": [%s]}}]}\\n\\n' % call,
+    b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}\\n\\ndata: [DONE]\\n\\n',
+]
+async def run(provider):
+    observers = [telemetry.Tracing(provider)]
+    async with streamtools.pipeline(body, tools=[look], wire="openai.chat_completions", observers=observers) as events:
+        async for _ in events:
+            pass
+    assert [seen.outcome for seen in events.turn.observations] == ["ok"]
+asyncio.run(run(trace.NoOpTracerProvider()))
+asyncio.run(run(OwnProvider()))
+assert len(ended) >= 3
+assert not loaded()
+
 telemetry.configure
 assert loaded()
 """
