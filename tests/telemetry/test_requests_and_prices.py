@@ -276,7 +276,7 @@ async def test_a_chat_names_its_server_and_nothing_else_of_the_address(spans: Sp
 
 
 async def test_a_run_names_the_provider_of_its_first_response(spans: Spans) -> None:
-    for names in ("semconv-1.41", replace(SEMCONV, provider=None)):
+    for names in ("semconv-1.41", "genai-0.1", replace(SEMCONV, provider=None)):
         async with Trajectory(observers=[Tracing(spans.provider, names=names)]) as run:
             for _ in range(2):
                 async with pipeline(stream(chat(text=["a"])), trajectory=run) as events:
