@@ -264,7 +264,7 @@ class Ending:
     """True if `content` is not the whole value."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Call:
     """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
@@ -520,10 +520,13 @@ def end_wait(call: Call, now: float) -> float:
 def report_wait(call: Call) -> Callable[[WaitReason], None]:
     """Returns a function by which an executor names what the call waits for, until it begins."""
 
+    known, label = weakref.ref(call), call.label  # a thread that was given up does not keep the call alive
+
     def waits_for(reason: WaitReason) -> None:
         if reason not in WAITS:
-            raise LocalProtocolError(f"{call.label}: expected a reason of parts.WAITS, got {one_line(reason)!r}")
-        if call.state in ("starting", "retrying"):
+            raise LocalProtocolError(f"{label}: expected a reason of parts.WAITS, got {one_line(reason)!r}")
+        call = known()
+        if call is not None and call.state in ("starting", "retrying"):
             begin_wait(call, reason)
 
     return waits_for

@@ -445,7 +445,7 @@ async def test_a_run_whose_pool_has_no_tokens_left_asks_nothing() -> None:
     model = Model(body())
     run = await loop(model, pool=pool)
     assert (run.outcome, run.turns, run.messages, model.asked) == ("budget", (), ASKED, [])
-    with pytest.raises(LocalProtocolError, match=r"no turn: it ended before it began \(budget\)"):
+    with pytest.raises(LocalProtocolError, match="no turn: its tokens were spent before it began"):
         await agent_loop(model, ASKED, wire=CHAT, pool=pool)
 
 
