@@ -439,6 +439,16 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/test_cli_view_traces.py::test_a_jaeger_that_answers_too_much_or_for_too_long_is_left",
         ),
     ),
+    "T42": (
+        "a process that dies, or two that run the same run",
+        (
+            "tests/pipelines/test_journal.py::test_a_run_that_lost_its_connection_goes_on_by_the_same_line",
+            "tests/pipelines/test_journal.py::test_a_call_begins_when_its_response_is_stored_and_not_before",
+            "tests/pipelines/test_journal.py::test_a_call_whose_end_is_not_known_suspends_the_run_until_somebody_settles_it",
+            "tests/pipelines/test_journal.py::test_a_run_that_was_taken_over_changes_nothing_any_more",
+            "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once",
+        ),
+    ),
 }
 """By threat: its row in SECURITY.md, and what holds it."""
 

@@ -40,6 +40,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS inbox (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
     " id TEXT NOT NULL, entry BLOB NOT NULL, UNIQUE (run, id))",
 )
+_MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room for more
 _MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
 Waiter = Callable[[], Coroutine[Any, Any, None]]
 """Waits until something is stored, and raises what kept it from that."""
@@ -146,6 +147,7 @@ class Journal:
         Raises:
             RunStillRunning: somebody holds it, and the time to wait is over.
             JournalError: the run has begun with something else.
+            ValueError: the id is too long.
         """
         lease = await self._leased(run_id, self._wait)
         try:
@@ -156,6 +158,8 @@ class Journal:
         return lease, responses
 
     async def _leased(self, run_id: str, patience: float) -> JournalLease:
+        if len(run_id) > _MOST_RUN_ID_CHARS:
+            raise ValueError(f"run_id: expected at most {_MOST_RUN_ID_CHARS} characters, got {len(run_id)}")
         lease = JournalLease(self.store, run_id)
         until, pause_s = anyio.current_time() + patience, _FIRST_PAUSE_S
         while not isinstance(claim := await self.store.take(lease.key, lease.epoch), Claimed):

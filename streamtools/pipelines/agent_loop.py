@@ -636,7 +636,9 @@ class AgentLoop:
         exhausted = self._has_exhausted(turn)
         finish = None if turn.finish is None else FINISHES[turn.finish]
         goes_on = finish is not None and finish.goes_on
-        if self._is_stopped:
+        if self._journaled is not None and self._journaled.has_next:
+            pass  # it went on, as is on record: with something that was said, or since another `stop` was given then
+        elif self._is_stopped:
             self.outcome = "cancelled"
         elif finish is not None and not finish.is_over:
             self.outcome = "pending"

@@ -4,7 +4,8 @@
     python tests/crashes/journaled.py --seed 4711 --kills 1 --keep /tmp/seed-4711
 
 A point is a piece of the response, the code of a tool before and after its effect, or a transaction of the journal's
-file before and after it was made. The model says something else each time it is asked, under other ids. Whoever finds a
+file before and after it was made. The model says something else each time it is asked, under other ids; its connection
+breaks off, with and without ``retry=``, and people say things meanwhile. Whoever finds a
 call whose end is not known looks into the log, as a person would ask the bank, and settles it. Spans are exported as
 they end: each visit's run, and each call that began, has to be among them, whoever was killed.
 """
@@ -38,7 +39,7 @@ from every_wire import framed, said
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from streamtools import Trajectory, agent_loop, tool
+from streamtools import Retry, Trajectory, agent_loop, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
@@ -67,11 +68,15 @@ class Visit:
 
     folder: Path
     wire: str
-    dies_at: int | None
+    dies_at: int | None = None
     """The number of the point at which the process kills itself."""
+    seed: int | None = None
+    """Decides where connections break off and what is said; None: nowhere, and nothing."""
 
     def __post_init__(self) -> None:
         self._points = 0
+        self._dice = random.Random(f"visit {self.seed}")
+        self._chance = self.seed is not None  # of faults
         self._lock = threading.Lock()
 
     def note(self, what: str) -> None:
@@ -93,15 +98,22 @@ class Visit:
         self.note(f"effect {ref}")
         self.point()
 
+    def _happens(self, chance: float) -> bool:
+        return self._chance and self._dice.random() < chance
+
     async def ask(self, messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
         """Answers as the model does, in other words each time."""
-        step = sum(one.get("role") in ("assistant", "model") for one in messages)
+        step = min(sum(one.get("role") in ("assistant", "model") for one in messages), len(STEPS) - 1)
         self.note(f"asked {step}")
         words = os.urandom(4).hex()
         calls = [(f"call_{words}_{at}", name, json.dumps({"ref": ref})) for at, (name, ref) in enumerate(STEPS[step])]
         payloads = said(self.wire, text=[f"Step {step}.", words], calls=calls, pieces=3)
-        for chunk in framed(self.wire, payloads):
+        chunks = framed(self.wire, payloads)
+        breaks_at = self._dice.randrange(len(chunks)) if self._happens(0.3) else -1
+        for at, chunk in enumerate(chunks):
             self.point()
+            if at == breaks_at:
+                raise ConnectionResetError
             yield chunk.replace(b'"msg_', f'"msg_{words}_'.encode()).replace(b'"fc_', f'"fc_{words}_'.encode())
 
     async def go(self) -> dict[str, Any]:
@@ -135,7 +147,10 @@ class Visit:
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(_Lines(self.folder / "spans")))
         known = Trajectory(run_id="order-7", observers=[Tracing(provider)], default_observers=False)
-        async with agent_loop(
+        options: dict[str, Any] = {"start": "early" if self._happens(0.5) else "auto"}
+        if self._happens(0.5):
+            options = {"retry": Retry(attempts=3, backoff=0, after_output=True)}
+        run = agent_loop(
             self.ask,
             messages,
             tools=[pay, pay_in_thread, refund, look],
@@ -143,10 +158,19 @@ class Visit:
             approve=lambda asked: True,
             journal=journal,
             trajectory=known,
-        ) as run:
-            self.note("run")
-            async for _ in run:
-                pass
+            **options,
+        )
+        try:
+            async with run:
+                self.note("run")
+                async for _ in run:
+                    if run.outcome is None and self._happens(0.03):
+                        message = f"said-{os.urandom(4).hex()}"
+                        run.say(message)
+                        self.note(f"say {message} {os.getpid()}")
+        except ConnectionResetError:
+            self.note(f"broken {os.getpid()}")
+        self.note(f"end {os.getpid()}")
         calls = {call.call_id: call.arguments or {} for turn in run.turns for call in turn.calls}
         unsettled = [[seen.idempotency_key, calls[seen.call_id]["ref"]] for seen in run.unsettled]
         flaws = [str(flaw) for flaw in lint(run.messages, self.wire)]
@@ -224,14 +248,14 @@ def run(folder: Path, wire: str, seed: int) -> tuple[list[dict[str, Any]], int, 
     dice = random.Random(f"journaled {seed}")
     killed = settled = 0
     for _ in range(dice.choice((1, 1, 2, 3))):
-        read = _visited(Visit(folder, wire, dice.randint(1, 110)))
+        read = _visited(Visit(folder, wire, dice.randint(1, 110), dice.randrange(1 << 32)))
         killed += read is None
         if read is not None and read.get("unsettled"):
             settled += len(read["unsettled"])
             _settle(folder, read["unsettled"])
     reads: list[dict[str, Any]] = []
     for _ in range(MOST_QUIET):
-        read = _visited(Visit(folder, wire, None))
+        read = _visited(Visit(folder, wire))
         assert read is not None, "nobody kills it"
         reads.append(read)
         if read.get("unsettled"):
@@ -251,6 +275,11 @@ def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
         first = min((lines.index(f"effect {ref}") for _, ref in calls if f"effect {ref}" in lines), default=len(lines))
         if f"asked {step}" in lines[first:]:
             found.append(f"step {step} is asked for again after it has had an effect")
+    history = json.dumps(reads[-1].get("messages"))
+    ended = {line.split()[1] for line in lines if line.startswith("end ")}
+    for _, message, pid in (line.split() for line in lines if line.startswith("say ")):
+        if history.count(message) > 1 or (pid in ended and message not in history):
+            found.append(f"{message} stands {history.count(message)} times in the history")
     spans = Counter((folder / "spans").read_text().splitlines())
     drawn = sum(spans[name] for name in spans if name.startswith("streamtools.begin.call"))
     begun = sum(line.startswith("begin") for line in lines)

@@ -436,6 +436,15 @@ def test_what_is_said_to_a_run_outlives_its_process_and_stands_where_it_stood(tm
         events = await read(again)
         assert again.messages == run.messages
         assert sum(isinstance(event, MessageAdded) for event in events) == 3
+        bank.bodies.append(chat(text=["You are welcome."], finish="stop"))
+        async with bank.run(journal) as thanked:
+            async for event in thanked:
+                if isinstance(event, StepStart) and event.step == 2:  # the answer is replayed
+                    thanked.say("Thanks.")
+        for visit in (thanked, bank.run(journal)):
+            await (read(visit) if visit is not thanked else anyio.lowlevel.checkpoint())
+            assert [turn.text for turn in visit.turns] == ["First.", "Then.", "All paid.", "You are welcome."]
+            assert visit.messages[-2] == said("Thanks.")
         with pytest.raises(JournalError, match=r"the run 'order-7' is over \(answered\)"):
             await journal.say("order-7", "too late")
         with pytest.raises(JournalError, match="there is no run 'order-8'"):
@@ -514,6 +523,8 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
         bank.run(tmp_path / "runs.db", messages=[{"role": "user", "content": object()}])
     with pytest.raises(TypeError, match="give name, conversation_id, run_id and privacy to the Trajectory"):
         bank.run(tmp_path / "runs.db", trajectory=Trajectory())
+    with pytest.raises(ValueError, match="run_id: expected at most 900 characters, got 901"):
+        anyio.run(read, bank.run(tmp_path / "runs.db", run_id="x" * 901))
     with pytest.raises(ValueError, match="wait=-1: must be a number of seconds"):
         Journal(tmp_path / "runs.db", wait=-1)
 
