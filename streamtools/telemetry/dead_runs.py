@@ -61,9 +61,10 @@ def draw(runs: Iterable[DeadRun], provider: TracerProvider, names: Names = PROFI
         inside = trace.set_span_in_context(span, Context())
         for call in run.calls:
             attributes = {names.run_id: run.run_id, names.call_key: call.key, names.call_outcome: call.state}
-            begun = tracer.start_span("streamtools.begun", inside, attributes=attributes, start_time=_ns(call.begun_at))
+            at = _ns(call.begun_at)
+            begun = tracer.start_span(names.call_begin_span, inside, attributes=attributes, start_time=at)
             begun.set_status(Status(StatusCode.ERROR, "begun, and its end is not known"))
-            begun.end(_ns(call.begun_at))
+            begun.end(at)
         span.end(_ns(max((call.begun_at for call in run.calls), default=run.began_at)))
 
 
