@@ -90,7 +90,11 @@ def test_a_dead_run_is_drawn_in_its_own_trace_with_the_calls_that_it_had_begun()
     with configure("memory", set_global=False) as telemetry:
         draw([run, waiting], telemetry.provider)
         begun, drawn, other = telemetry.spans()
-    assert [span.name for span in (begun, drawn, other)] == ["streamtools.begin.call", "invoke_agent shop", "invoke_agent"]
+    assert [span.name for span in (begun, drawn, other)] == [
+        "streamtools.begin.call",
+        "invoke_agent shop",
+        "invoke_agent",
+    ]
     assert drawn.context is not None
     assert format(drawn.context.trace_id, "032x") == trace_id
     assert begun.parent == drawn.context

@@ -42,7 +42,7 @@ async def serving(app: Any, *, send_buffer: int | None = None, access_log: bool 
         server = _Server(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
-            with anyio.fail_after(20):
+            with anyio.fail_after(50):
                 await server.ready.wait()
                 yield listener.getsockname()[1]
             server.should_exit = True
