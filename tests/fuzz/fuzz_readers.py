@@ -125,7 +125,7 @@ def _check_spans(rest: bytes, how: int) -> bool:
         picture = draw_traces(*documents[: how + 1])
     except (ValueError, RecursionError) as error:
         if not isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError)):
-            _refused(error, "expected spans named")
+            _refused(error, "expected spans named", "a run has begun, but no response")
         return False
     _check_picture(picture)
     return True
