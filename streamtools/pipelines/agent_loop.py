@@ -450,7 +450,12 @@ class AgentLoop:
         if not is_in_generator():
             self._group = await create_task_group().__aenter__()
         if self._journaled is not None:
-            await self._journaled.watch(self._take_entry, self._group)
+            try:
+                await self._journaled.watch(self._take_entry, self._group)
+            except BaseException as error:  # nobody else leaves a block that was not entered
+                self.outcome = "error" if isinstance(error, Exception) else None
+                await self.__aexit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     async def __aexit__(

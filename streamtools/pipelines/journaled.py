@@ -255,6 +255,7 @@ class JournaledRun:
         """Takes what earlier processes have left in the inbox; from then on what others put there, in a task of the
         group, or of the event loop's."""
         await self._look(take)
+        self._watching = CancelScope()
         if group is not None:
             group.start_soon(self._watch, take)
         else:
@@ -266,7 +267,8 @@ class JournaledRun:
             self._watching.cancel()
 
     async def _watch(self, take: Callable[[Mapping[str, Any]], None]) -> None:
-        with CancelScope() as self._watching:
+        assert self._watching is not None, "made before the task"
+        with self._watching:
             while self._lease is not None:
                 await anyio.sleep(_LOOKS_EVERY_S)
                 try:
