@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import logging
 import sqlite3
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -33,7 +35,7 @@ from ..codec import read_event, read_value, written_event, written_value
 from ..dispatch.endings import recount
 from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter, journal_of
 from ..dispatch.store import Claim, IdempotencyStore
-from ..errors import JournalError, RunTakenOver, StreamError, ToolNotStarted
+from ..errors import JournalError, LocalProtocolError, RunTakenOver, StreamError, ToolNotStarted
 from ..event_loop import spawn
 from ..events import AttemptBegan, Event, Observation, StepEnd, StepStart, StreamEnd
 from ..limits import Limits
@@ -197,7 +199,7 @@ class JournaledRun:
         facts = orjson.loads(response.facts)
         items = list(_read_items(facts["kind"], response.body))
         if response.ends is not None:
-            ends = orjson.loads(response.ends)
+            ends = json.loads(response.ends)
             self._known = tuple(_read_observation(one) for one in ends["observations"])
             self._spent = (int(ends["calls"]), int(ends["tokens"]))
         self._run.steps, self._run.salts = response.step, int(facts["salt"]) - 1
@@ -237,9 +239,9 @@ class JournaledRun:
             JournalError: the run was taken over, or its file failed.
         """
         if self._lease is not None:
-            waiter = self._lease.end(outcome, self._ends)
-            self._lease = None
-            await self._stored(waiter, "its end")
+            end, self._lease = partial(self._lease.end, outcome, self._ends), None
+            self._run.observers = tuple(one for one in self._run.observers if one is not self)
+            await self._stored(lambda: end()(), "its end")  # it may be refused at once
             for putting in self._putting:
                 await self._stored(putting, "what was said")
 
@@ -273,9 +275,9 @@ class JournaledRun:
                 await anyio.sleep(_LOOKS_EVERY_S)
                 try:
                     await self._look(take)
-                except RunTakenOver:  # the next response shows it
+                except (RunTakenOver, LocalProtocolError):  # or the file is gone: the next response shows it
                     return
-                except (TimeoutError, sqlite3.Error):  # there is time for another try
+                except (OSError, sqlite3.Error):  # there is time for another try
                     continue
 
     async def _look(self, take: Callable[[Mapping[str, Any]], None]) -> None:
@@ -339,7 +341,10 @@ class JournaledRun:
             return
         if isinstance(event, StreamEnd):
             if self._is_stored is None and _is_whole(event):
-                self._is_stored = self._keep()
+                try:
+                    self._is_stored = self._keep()
+                except Exception as error:  # of anything in the response, or the store is closed; the step raises it
+                    self._is_stored = partial(_fail, error)
             self._items = []
         self._has_ended.set()
 
@@ -414,7 +419,10 @@ def _said(facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _json(value: Any) -> bytes:
-    return to_json(value)
+    try:
+        return to_json(value)
+    except PydanticSerializationError:  # half a surrogate pair
+        return json.dumps(value).encode()
 
 
 def _is_whole(end: StreamEnd) -> bool:
@@ -425,14 +433,14 @@ def _written_items(items: Sequence[bytes | dict[str, Any]]) -> tuple[str, bytes]
     """Returns a body and the kind of it: bytes as they are, since any cut of them reads the same; else each item."""
     if all(isinstance(item, bytes) for item in items):
         return "bytes", b"".join(item for item in items if isinstance(item, bytes))
-    return "items", _json([{"bytes": base64.b64encode(one)} if isinstance(one, bytes) else one for one in items])
+    return "items", _json([{"bytes": base64.b64encode(one).decode()} if isinstance(one, bytes) else one for one in items])
 
 
 def _read_items(kind: str, body: bytes) -> Iterator[Any]:
     if kind == "bytes":
         yield body
         return
-    for one in orjson.loads(body):
+    for one in json.loads(body):  # exact also in integers of any size
         yield base64.b64decode(one["bytes"]) if "bytes" in one else read_value(one["is"])
 
 
@@ -471,3 +479,7 @@ async def _at_once() -> None:
 
 async def _no_lease() -> None:
     raise JournalError("the run was left")
+
+
+async def _fail(error: Exception) -> None:
+    raise error

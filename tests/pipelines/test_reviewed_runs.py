@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from test_journal import ANSWER, Bank, on_both, read
+from test_journal import ANSWER, TWO_STEPS, Bank, on_both, outcomes, pay_of, read
 
+from streams import chat
+from streamtools import Trajectory, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
+from streamtools.errors import JournalError
+from streamtools.events import StepStart
 
 
 class Failing(SqliteStore):
@@ -54,5 +60,75 @@ def test_a_run_that_is_left_or_fails_where_it_begins_leaves_nothing_behind(tmp_p
             run = Bank(ANSWER).run(Journal(store, wait=0))  # the lease was given back
             await read(run)
             assert run.outcome == "answered"
+
+    on_both(case, tmp_path)
+
+
+def test_what_is_no_unicode_is_kept_and_a_response_that_cannot_be_kept_ends_the_run(tmp_path: Path) -> None:
+    payloads = [json.loads(line[6:]) for line in chat(["A"], [*pay_of("x"), ("o", "odd", "{}")])[:-1]]
+    payloads[0]["number"], payloads[1]["choices"][0]["delta"]["content"] = (1 << 80) + 1, "\ud83d"
+
+    @tool(effect="pure")
+    async def odd() -> str:
+        """Return half a surrogate pair."""
+        return "b\ud83d"
+
+    async def case(folder: Path) -> None:
+        with anyio.fail_after(10):
+            bank = Bank(payloads, [ConnectionResetError()], ANSWER)
+            bank.tools.append(odd)
+            with pytest.raises(ConnectionResetError):
+                await read(bank.run(folder / "halves.db"))
+            run = bank.run(folder / "halves.db")
+            await read(run)
+            assert (run.outcome, bank.paid, outcomes(run)) == ("answered", ["x"], [["ok", "ok"], []])
+            assert bank.asked[-1] == bank.asked[-2]
+
+            bank, store = Bank(*TWO_STEPS, ANSWER), SqliteStore(folder / "closed.db")
+            run = bank.run(store)
+            with pytest.raises(JournalError, match="the response of step 0 could not be stored"):
+                async with run:
+                    async for event in run:
+                        if isinstance(event, StepStart):
+                            store.close()
+            assert (run.outcome, bank.paid, outcomes(run)) == ("error", [], [["failed", "ok"]])
+
+    on_both(case, tmp_path)
+
+
+def test_a_journal_that_is_gone_masks_no_error_and_interrupts_nothing(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        store = SqliteStore(folder / "closed.db")
+        with pytest.raises(KeyError, match="the body's own") as raised:
+            async with Bank(*TWO_STEPS).run(store) as run:
+                async for _ in run:
+                    store.close()
+                    raise KeyError("the body's own")
+        assert "its end could not be stored" in raised.value.__notes__[0]
+
+        goes_on = anyio.Event()
+        bank, store = Bank(*TWO_STEPS, [goes_on, *ANSWER]), Failing(folder / "removed.db")
+        with anyio.fail_after(10), pytest.raises(JournalError, match="the response of step 2"):
+            async with bank.run(store) as run:
+                async for event in run:
+                    if isinstance(event, StepStart) and event.step == 2:
+                        for name in os.listdir(folder):
+                            os.unlink(folder / name)
+                        looked = anyio.Event()
+                        store.at, store.then = 1, looked.set
+                        await looked.wait()  # into the inbox
+                        goes_on.set()
+        assert (run.outcome, run.turn.text, bank.paid) == ("error", "All paid.", ["x", "y"])
+
+    on_both(case, tmp_path)
+
+
+def test_a_trajectory_is_left_by_the_journal_of_its_run(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank, known = Bank(*TWO_STEPS, ANSWER), Trajectory(run_id="order-7", default_observers=False)
+        for _ in range(2):
+            run = bank.run(folder / "runs.db", run_id=None, trajectory=known)
+            await read(run)
+            assert (run.outcome, known.observers, len(bank.asked)) == ("answered", (), 3)
 
     on_both(case, tmp_path)
