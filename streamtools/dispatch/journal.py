@@ -29,7 +29,7 @@ from ..parts import RUN_OUTCOMES
 from .store import Claimed, StillRunning
 from .store_sqlite import SqliteStore
 
-__all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of", "written_entry"]
+__all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of", "marked", "read_entry"]
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 _TABLES = (
@@ -117,8 +117,12 @@ class Journal:
         Raises:
             JournalError: there is no such run, it is over, or its inbox is full.
             ValueError: `when` is not known, or the message is larger than 1 MB of JSON.
-            TypeError: the message is neither text nor JSON.
+            TypeError: the message is neither text nor JSON, or `Untrusted` text, which wants a block of its own.
         """
+        from ..provenance.history import Untrusted  # most runs are told nothing
+
+        if isinstance(message, Untrusted):
+            raise TypeError("say: Untrusted text keeps its mark only in a message, as a block of its own; pass that")
         if when not in ("next", "now"):
             raise ValueError(f"unknown when {when!r}; known: next, now")
         return await self._put(run_id, {"kind": "say", "message": message, "when": when})
@@ -133,7 +137,7 @@ class Journal:
 
     async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
         entry_id = uuid.uuid4().hex
-        await self.store.hand_over(partial(_put_in, run_id, entry_id, written_entry(entry)))()
+        await self.store.hand_over(partial(_put_in, run_id, entry_id, _written_entry(entry)))()
         return entry_id
 
     async def begin(self, run_id: str, first: str, name: str | None) -> tuple[JournalLease, list[JournaledResponse]]:
@@ -237,12 +241,12 @@ class JournalLease:
 
     def put(self, entry_id: str, entry: Mapping[str, Any]) -> Waiter:
         """Puts an entry into the run's inbox."""
-        return self.store.hand_over(partial(_put_in, self.run_id, entry_id, written_entry(entry)))
+        return self.store.hand_over(partial(_put_in, self.run_id, entry_id, _written_entry(entry)))
 
     async def inbox(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns the entries that the model has not read, each with its id."""
         found = await self.store.hand_over(self._inbox)()
-        return [(entry_id, from_json(entry)) for entry_id, entry in found]
+        return [(entry_id, read_entry(from_json(entry))) for entry_id, entry in found]
 
     def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]]) -> Waiter:
         """Stores the end of the run, and gives the lease back."""
@@ -298,7 +302,22 @@ def _key(run_id: str) -> str:
     return f"run:{run_id}:lease"
 
 
-def written_entry(entry: Mapping[str, Any]) -> bytes:
+def marked(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry of an inbox with the ways to the texts in it that are marked `Untrusted`, as JSON loses that."""
+    from ..provenance.history import marked_in  # most runs are told nothing
+
+    return {**entry, "marked": list(marked_in(entry))}
+
+
+def read_entry(written: dict[str, Any]) -> dict[str, Any]:
+    """Returns an entry as it was when it was `marked`."""
+    from ..provenance.history import mark_again  # as above
+
+    mark_again(written, written.pop("marked"))
+    return written
+
+
+def _written_entry(entry: Mapping[str, Any]) -> bytes:
     """Returns an entry of an inbox as it is stored.
 
     Raises:
@@ -306,8 +325,8 @@ def written_entry(entry: Mapping[str, Any]) -> bytes:
         ValueError: it is too large.
     """
     try:
-        written = to_json(entry)
-    except PydanticSerializationError as error:
+        written = to_json(marked(entry))
+    except (PydanticSerializationError, RecursionError) as error:
         raise TypeError("what is put into a run is text, or JSON") from error
     if len(written) > _MOST_ENTRY_BYTES:
         raise ValueError(f"what is put into a run has at most {_MOST_ENTRY_BYTES} bytes of JSON, not {len(written)}")

@@ -378,13 +378,11 @@ class AgentLoop:
 
         Raises:
             LocalProtocolError: the run has not begun, or is over; or this is another thread.
-            TypeError: it is neither text nor a message.
-            ValueError: it is no message of a user's, or `when` is not known.
+            TypeError: it is neither text nor a message; with a journal, or it is no JSON.
+            ValueError: it is no message of a user's, or `when` is not known; with a journal, or it is larger than 1 MB.
         """
         self._inbox.check("say", is_over=self._state == "left" or self.outcome is not None)
-        entry = self._inbox.say(message, when)
-        if self._journaled is not None:
-            self._journaled.put(entry)
+        entry = self._inbox.say(message, when, keep=None if self._journaled is None else self._journaled.put)
         self._cut_for(when)
         return str(entry["id"])
 

@@ -9,7 +9,7 @@ Everything that enters a run from outside is an entry here, a plain dict with an
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -76,9 +76,14 @@ class Inbox:
     # -- putting in --
 
     def say(
-        self, message: str | Mapping[str, Any] | Sequence[Any], when: When, entry_id: str | None = None
+        self,
+        message: str | Mapping[str, Any] | Sequence[Any],
+        when: When,
+        entry_id: str | None = None,
+        *,
+        keep: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Puts in a message of the user's, which is copied; returns the entry.
+        """Puts in a message of the user's, which is copied, unless *keep* refuses the entry; returns the entry.
 
         Raises:
             TypeError: it is neither text nor a message.
@@ -89,6 +94,8 @@ class Inbox:
         is_list = isinstance(message, Sequence) and not isinstance(message, str)
         written = [one for part in (message if is_list else [message]) for one in self._written(part)]
         entry = {"id": entry_id or uuid.uuid4().hex, "kind": "say", "when": when, "messages": written}
+        if keep is not None:
+            keep(entry)
         self._waiting.append(entry)
         return entry
 

@@ -33,7 +33,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from ..codec import read_event, read_value, written_event, written_value
 from ..dispatch.endings import recount
-from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter, journal_of
+from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter, journal_of, marked, read_entry
 from ..dispatch.store import Claim, IdempotencyStore
 from ..errors import JournalError, LocalProtocolError, RunTakenOver, StreamError, ToolNotStarted
 from ..event_loop import spawn
@@ -153,7 +153,7 @@ class JournaledRun:
     def _read(self, response: JournaledResponse, read: Callable[[JournaledResponse], T]) -> T:
         try:
             return read(response)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             text = f"step {response.step} of the run {self._run.run_id!r} cannot be read from its journal"
             raise JournalError(text) from error
 
@@ -248,10 +248,16 @@ class JournaledRun:
     # -- the inbox --
 
     def put(self, entry: Mapping[str, Any]) -> None:
-        """Stores what was put into the run here, until the model has read it."""
+        """Stores what is put into the run here, until the model has read it.
+
+        Raises:
+            TypeError, ValueError: it is no JSON, or too large.
+            LocalProtocolError: the store is closed.
+        """
         if self._lease is not None:
+            written = {"kind": entry["kind"], "message": entry.get("messages"), "when": entry.get("when")}
+            self._putting.append(self._lease.put(entry["id"], written))
             self._known_entries.add(entry["id"])
-            self._putting.append(self._lease.put(entry["id"], {"message": entry.get("messages"), **entry}))
 
     async def watch(self, take: Callable[[Mapping[str, Any]], None], group: TaskGroup | None) -> None:
         """Takes what earlier processes have left in the inbox; from then on what others put there, in a task of the
@@ -361,7 +367,7 @@ class JournaledRun:
             "attempt": self._attempt,
             "traceparent": self._run.traceparent(),
             "proposed_by": self._run.proposed_by(),
-            "said": said,
+            "said": [marked(one) for one in said],
         }
         ends, self._ends = self._ends, []
         read = [str(one["id"]) for one in said]
@@ -414,7 +420,7 @@ def _digest(wire: Wire | str, messages: Sequence[Any]) -> str:
 
 
 def _said(facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in facts["said"]:
+    for one in map(read_entry, facts["said"]):
         yield {"id": str(one["id"]), "kind": "say", "when": str(one["when"]), "messages": list(one["messages"])}
 
 

@@ -51,6 +51,24 @@ class Untrusted(str):
         __add__ = __radd__ = __mod__ = __rmod__ = __format__ = _refuse
 
 
+def marked_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yields the way to each `Untrusted` text in JSON, which loses the mark when it is written."""
+    if isinstance(value, Untrusted):
+        yield path
+    elif isinstance(value, (Mapping, list, tuple)):
+        for key, one in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from marked_in(one, (*path, key))
+
+
+def mark_again(value: Any, ways: Iterable[Sequence[str | int]]) -> None:
+    """Marks the texts that were `marked_in` JSON when it was written."""
+    for *way, last in ways:
+        holder = value
+        for key in way:
+            holder = holder[key]
+        holder[last] = Untrusted(holder[last])
+
+
 def add_request(index: Index, request: Mapping[str, Any], wire: Wire | str, trusts: Trusts) -> None:
     """Adds the texts of a request: its system prompt, and the messages of its history by their roles."""
     if any(request.get(name) for name in _KEPT_ELSEWHERE):
