@@ -125,7 +125,7 @@ class Timers:
             self._groups.pop(owner, None)
             raise
         finally:
-            self._runs = False
+            self._runs, self._changed = False, anyio.Event()  # the other one holds the loop, which holds these timers
             if self._entries:
                 self._start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -248,3 +249,26 @@ async def test_streams_that_are_left_beside_one_that_goes_on_are_let_go_of() -> 
                 for _ in range(COUNT):
                     await leave(name, "break", made, tools=TOOLS)
             assert [name for name in await made.alive() if name in ("pipeline", "body")] == []
+
+
+@tool(timeout=5)
+async def short() -> str:
+    """Return at once."""
+    await anyio.lowlevel.checkpoint()
+    return "done"
+
+
+def test_an_event_loop_that_has_ended_is_let_go_of() -> None:
+    """Timers are kept by loop, and must not keep it: a program may begin a loop for each request."""
+    loops: list[weakref.ref[object]] = []
+
+    async def main() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        async with pipeline(anthropic(calls=[("a", "short", "{}")]), tools=[short]) as events:
+            async for _ in events:
+                pass
+
+    for _ in range(COUNT):
+        asyncio.run(main())
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * COUNT

@@ -158,7 +158,10 @@ def test_pasted_text_stays_marked_in_the_journal(tmp_path: Path) -> None:
 
     async def case(folder: Path) -> None:
         for name, between in {"unread": [lost], "on record": [look, lost], "elsewhere": []}.items():
-            bank, journal = Bank(look, *between, chat(calls=pay_of("Evelyn-Eaves")), ANSWER), Journal(folder / f"{name}.db")
+            bank, journal = (
+                Bank(look, *between, chat(calls=pay_of("Evelyn-Eaves")), ANSWER),
+                Journal(folder / f"{name}.db"),
+            )
             policy = untrusted("to")
             if name == "elsewhere":
                 async with bank.run(journal, policy=policy):

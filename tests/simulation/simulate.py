@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import logging
+import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from simulation.schedules import Schedule, problems
 __all__ = ["main", "search", "shown"]
 
 _AT_A_TIME = 50
+_MOST_PARTS = 100  # of schedules in one process
 KINDS = ("approved", "elsewhere", "named", "together")
 """The switches of a schedule by which one kind can be asked for."""
 
@@ -75,6 +77,12 @@ def shown(seed: int) -> str:
     return "\n".join([*lines, *(f"  WRONG: {text}" for text in texts)])
 
 
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    """Returns processes that are replaced in time: the loops of killed programs are never let go of."""
+    forks = multiprocessing.get_context("forkserver")
+    return ProcessPoolExecutor(jobs, forks, max_tasks_per_child=_MOST_PARTS)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs schedules, and returns 1 if one went wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = [seeds[at : at + _AT_A_TIME] for at in range(0, len(seeds), _AT_A_TIME)]
     found: dict[int, list[str]] = {}
     run = partial(search, at_once=options.first)
-    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext() as pool:
+    with _pool(options.jobs) if options.jobs > 1 else nullcontext() as pool:
         for number, problems_by_seed in enumerate((map if pool is None else pool.map)(run, parts), 1):
             found |= problems_by_seed
             if sys.stderr.isatty():
