@@ -104,7 +104,7 @@ async def main():
 
 turn = anyio.run(main)
 assert [one.outcome for one in turn.observations] == ["snoozed"] * 2, turn.observations
-assert turn.observations[1].waits[-1].reason == "quota", turn.observations[1].waits
+assert "quota" in [wait.reason for wait in turn.observations[1].waits], turn.observations[1].waits
 assert turn.warnings == (), turn.warnings
 assert turn.usage.scent_input_tokens == 3, turn.usage
 assert (turn.usage + Usage(scent_input_tokens=4)).scent_input_tokens == 7
@@ -136,7 +136,7 @@ for words in ('"snoozed":["snoozed","held"]', '"quota":"the quota"', '["scent_in
 
 (kept,) = Recording.read(Path(sys.argv[1])).turns
 assert kept.usage == turn.usage and [one.outcome for one in kept.observations] == ["snoozed"] * 2
-assert kept.observations[1].waits[-1].reason == "quota"
+assert kept.observations[1].waits == turn.observations[1].waits
 print("all speak them")
 """
 

@@ -83,13 +83,16 @@ from .states import (
 )
 from .timers import Timer
 
-__all__ = ["At", "Calls", "Transitions", "log_uncounted"]
+__all__ = ["At", "Calls", "Listeners", "Transitions", "log_uncounted"]
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
 
 At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 """Calls a function back at a time of the event loop, and returns the timer."""
+
+Listeners: TypeAlias = dict[type[Event], Callable[[Any], None]]
+"""The methods that take events which have been emitted, by the event's type."""
 
 LEFT = "the stream was left"
 
@@ -463,6 +466,14 @@ class Transitions:
         name = call.ready[0].name
         self.host.emit(ApprovalResolved(call.call_id, name, ended.approved, ended.reason, by=ended.by, at=ended.at))
 
+    def count_begun(self, call: Call) -> None:
+        """Counts a call that has begun before, in another process; its place is not given back."""
+        made, most = call.call, self.limits.max_repeated_calls
+        self.budgets.admit(call)
+        call.counted = False
+        if most is not None and self.options.counts_repeated:
+            self.host.counts.call(made.name, made.arguments, made.arguments_text)
+
     async def ran_before(self, call: Call, fingerprint: str) -> Ending | None:
         """Returns the ending of a call that has run before, by the store; see `Attempts.ran_before`."""
         with CancelScope() as call.scope:
@@ -593,16 +604,21 @@ class Calls:
         self._key_prefix: str | None = None  # of the calls' idempotency keys
         self._given: anyio.Event | None = None
         self._cut: str | None = None  # why the response was cut
+        self.looks_up: Callable[[Transitions, Toolset, Listeners], Listeners] | None = None
+        """Returns listeners that ask the store about the calls before these do anything."""
 
-    def listeners(self) -> dict[type[Event], Callable[[Any], None]]:
+    def listeners(self) -> Listeners:
         """Returns the method that takes an event which has been emitted, by the event's type."""
-        return {
+        listeners: Listeners = {
             StreamStart: self._stream_started,
             ToolCallStart: self._announced,
             ToolCallEnd: self._ended,
             ToolCallValidated: self._ready,
             StreamEnd: self._stream_ended,
         }
+        if self.looks_up is None or self._by_hand:
+            return listeners
+        return self.looks_up(self._transitions, self._tools, listeners)
 
     def stop(self, reason: str = LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""

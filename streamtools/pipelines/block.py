@@ -16,6 +16,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -117,7 +118,7 @@ class Pipeline:
         self._before = before  # what is to be done before the step begins
         self._resumes = None if suspended is None else suspended.traceparent
         self._proposed_by = None if suspended is None else suspended.proposed_by
-        self._replayed = False
+        self._replayed = self._reads_record = False
         self._asks_model = asks_model
         self._request = request
         self._begins_with: tuple[Event, ...] = ()
@@ -331,7 +332,8 @@ class Pipeline:
         if self._state == "left" or (spares_approvals and self._calls.is_asking):
             return False
         self._cut_for = reason
-        self._pump.cut()
+        if not self._reads_record:  # else the response is whole, and so are the calls that have begun
+            self._pump.cut()
         self._calls.cut(reason)
         self._pause.cancel()
         self._outbox.resting = False
@@ -474,6 +476,7 @@ class Pipeline:
         replayed: bool,
         origins: Origins | None = None,
         attempt: int = 1,
+        withheld: tuple[str, bool] | None = None,
     ) -> Pipeline:
         """Makes this a step whose response is on record, in a journal: the model is not asked. Returns itself.
 
@@ -483,10 +486,15 @@ class Pipeline:
             replayed: the ends of its calls are on record, too.
             origins: takes the texts of a step that is replayed.
             attempt: the number of the attempt that it was, which is part of the calls' keys.
+            withheld: why calls that have not begun are not run, and whether approvals are spared; None if all are run.
         """
         self._origins = self._origins if origins is None else origins
         self._asks_model, self._resumes, self._replayed = False, traceparent, replayed
-        self._calls.attempt = attempt
+        self._calls.attempt, self._reads_record = attempt, True
+        if not replayed:
+            from ..dispatch.on_record import look_up_first  # few runs have a journal
+
+            self._calls.looks_up = partial(look_up_first, withheld)
         self._proposed_by = proposed_by
         return self
 

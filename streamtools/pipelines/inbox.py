@@ -169,6 +169,14 @@ class Inbox:
 
     # -- cutting --
 
+    @property
+    def withholds(self) -> tuple[str, bool] | None:
+        """Why calls that have not begun are not to, and whether those are spared that wait for an approval: the run is
+        to stop, or something was said that was to cut them; None if neither."""
+        if self.is_stopped:
+            return STOPPED, False
+        return (INTERRUPTED, True) if any(entry["when"] == "now" for entry in self._waiting) else None
+
     def note_cut(self, turn: int) -> None:
         """Notes that the latest message has cut the turn of that number, which stays in the history."""
         self._waiting[-1]["cut"] = turn

@@ -193,6 +193,7 @@ class JournaledRun:
             replayed=self._known is not None,
             origins=origins,
             attempt=self._attempt,
+            withheld=None if self._inbox is None else self._inbox.withholds,
         )
 
     def _go_back_to(self, response: JournaledResponse) -> tuple[dict[str, Any], list[Any]]:
@@ -439,7 +440,8 @@ def _written_items(items: Sequence[bytes | dict[str, Any]]) -> tuple[str, bytes]
     """Returns a body and the kind of it: bytes as they are, since any cut of them reads the same; else each item."""
     if all(isinstance(item, bytes) for item in items):
         return "bytes", b"".join(item for item in items if isinstance(item, bytes))
-    return "items", _json([{"bytes": base64.b64encode(one).decode()} if isinstance(one, bytes) else one for one in items])
+    written = ({"bytes": base64.b64encode(one).decode()} if isinstance(one, bytes) else one for one in items)
+    return "items", _json(list(written))
 
 
 def _read_items(kind: str, body: bytes) -> Iterator[Any]:

@@ -10,14 +10,14 @@ from typing import Any
 
 import anyio
 import pytest
+from streams import chat
 from test_journal import ANSWER, TWO_STEPS, Bank, on_both, outcomes, pay_of, read
 
-from streams import chat
-from streamtools import Trajectory, tool
+from streamtools import Limits, Trajectory, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.errors import JournalError
-from streamtools.events import StepStart, ToolStarted
+from streamtools.events import ApprovalRequested, Observation, StepStart, StreamEnd, ToolStarted
 from streamtools.provenance import Untrusted, untrusted
 
 
@@ -178,5 +178,122 @@ def test_pasted_text_stays_marked_in_the_journal(tmp_path: Path) -> None:
             run = bank.run(journal, policy=policy)
             await read(run)
             assert (name, run.outcome, bank.paid, len(run.suspended.calls)) == (name, "suspended", [], 1)
+
+    on_both(case, tmp_path)
+
+
+async def refuse(request: Any) -> bool:
+    return False
+
+
+def with_pay(bank: Bank, amount: int | None = None, **options: Any) -> list[Any]:
+    """The bank's tools of another day."""
+
+    async def changed(to: str, amount: int) -> str:
+        """Pay."""
+        raise AssertionError("it is refused")
+
+    async def same(to: str) -> str:
+        """Pay."""
+        bank.paid.append(to)
+        return f"paid {to}"
+
+    return [tool(name="pay", effect="once", **options)(changed if amount else same), *bank.tools[1:]]
+
+
+async def leave_with_a_payment(path: Path) -> Bank:
+    """Ends a run when one payment is over, and another call of its step is not."""
+    bank, goes_on = Bank(chat(calls=[*pay_of("x"), ("w", "wait", "{}")]), ANSWER), anyio.Event()
+
+    @tool(effect="pure")
+    async def wait() -> str:
+        """Wait."""
+        await goes_on.wait()
+        return "waited"
+
+    bank.tools.append(wait)
+    async with bank.run(path) as run:
+        async for event in run:
+            if isinstance(event, Observation):
+                break
+    goes_on.set()
+    return bank
+
+
+def test_a_call_that_has_begun_keeps_its_end_whatever_holds_now(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        changes: dict[str, Any] = {
+            "a message": lambda bank: {},
+            "a stop": lambda bank: {},
+            "an approval": lambda bank: {"tools": with_pay(bank, needs_approval=True)},
+            "a refusal": lambda bank: {"tools": with_pay(bank, needs_approval=True), "approve": refuse},
+            "no such tool": lambda bank: {"tools": bank.tools[1:]},
+            "other parameters": lambda bank: {"tools": with_pay(bank, 1)},
+            "a budget": lambda bank: {"limits": Limits(call_budget=1)},
+        }
+        for name, change in changes.items():
+            bank = await leave_with_a_payment(folder / f"{name}.db")
+            async with bank.run(folder / f"{name}.db", **change(bank)) as run:
+                async for event in run:
+                    if isinstance(event, StepStart) and event.step == 0 and name == "a message":
+                        run.say("Wait.", when="now")
+                    elif isinstance(event, StepStart) and name == "a stop":
+                        run.stop()
+            (paid,) = [seen for seen in run.turns[0].observations if seen.tool_name == "pay"]
+            assert (name, paid.outcome, paid.recorded, bank.paid) == (name, "ok", True, ["x"])
+            assert run.messages[2] == {"role": "tool", "tool_call_id": "c", "content": "paid x"}
+            held_back = {"a message": "skipped", "a stop": "skipped", "a budget": "over_budget"}
+            assert outcomes(run)[0] == ["ok", held_back.get(name, "ok")]
+            assert run.outcome == ("cancelled" if name == "a stop" else "answered")
+
+    on_both(case, tmp_path)
+
+
+def test_calls_that_a_stop_or_a_message_holds_back_do_not_run_after_a_crash(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        for name in ("stop", "say", "stop from elsewhere", "say from elsewhere"):
+            asks = []
+            body = chat(calls=[*pay_of("x"), ("l", "look", '{"at": "z"}'), ("r", "refund", "{}")])
+            bank, journal = Bank(body, ANSWER), Journal(folder / f"{name}.db")
+
+            @tool(effect="once", needs_approval=True)
+            async def refund() -> str:
+                """Pay back."""
+                raise AssertionError("nobody has approved it")
+
+            bank.tools.append(refund)
+            async with bank.run(journal, start="manual") as run:  # the process ends before any of them begins
+                async for event in run:
+                    if isinstance(event, StreamEnd):
+                        if name in ("stop", "say"):
+                            run.stop() if name == "stop" else run.say("Do not pay!", when="now")
+                        break
+            if name.startswith("stop from"):
+                await journal.stop("order-7")
+            elif name.startswith("say from"):
+                await journal.say("order-7", "Do not pay!", when="now")
+            for _ in range(2):
+                run = bank.run(journal)
+                asks += [event.tool_name for event in await read(run) if isinstance(event, ApprovalRequested)]
+                seen = {one.tool_name: one.outcome for one in run.turns[0].observations}
+                assert (name, bank.paid, seen["pay"], seen["look"]) == (name, [], "skipped", "ok")
+                assert (run.outcome, seen["refund"]) == ("suspended" if "say" in name else "cancelled", "skipped")
+            assert asks == (["refund"] * 2 if "say" in name else [])
+
+    on_both(case, tmp_path)
+
+
+def test_a_message_in_a_replayed_step_takes_nothing_from_it(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        payloads = [json.loads(line[6:]) for line in TWO_STEPS[0][:-1]]
+        bank = Bank(payloads, ANSWER, chat(text=["Yes."], finish="stop"))
+        await read(bank.run(folder / "runs.db"))
+        async with bank.run(folder / "runs.db") as run:
+            async for event in run:
+                if isinstance(event, StepStart) and event.step == 0:
+                    run.say("Really?", when="now")
+        assert (run.outcome, outcomes(run)) == ("answered", [["ok", "ok"], [], []])
+        assert [turn.text for turn in run.turns] == ["First.", "All paid.", "Yes."]
+        assert run.messages[:-1] == bank.asked[2]
 
     on_both(case, tmp_path)
