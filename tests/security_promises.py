@@ -446,6 +446,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/pipelines/test_journal.py::test_a_call_begins_when_its_response_is_stored_and_not_before",
             "tests/pipelines/test_journal.py::test_a_call_whose_end_is_not_known_suspends_the_run_until_somebody_settles_it",
             "tests/pipelines/test_journal.py::test_a_run_that_was_taken_over_changes_nothing_any_more",
+            "tests/pipelines/test_journal_leases.py"
+            "::test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_other",
             "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once",
         ),
     ),

@@ -5,8 +5,8 @@
     inbox       what people put into a run, until a response is stored that was asked for with it
 
 One process goes on with a run: the one that holds its lease. The lease is a row among the claims of the file's
-`SqliteStore`, whose thread renews it. Each write is a transaction that looks at the lease first, so that a process that
-has lost it, because it stood still for too long, changes nothing any more.
+`SqliteStore`, whose thread renews it. Each write, and each claim of a call, is a transaction that looks at the lease
+first, so that a process that has lost it, because it stood still for too long, changes and begins nothing any more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from ..errors import JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
-from .store import Claimed, StillRunning
+from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import SqliteStore
 
 __all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of", "marked", "read_entry"]
@@ -234,6 +234,18 @@ class JournalLease:
         """The lease's key in the store."""
         return _key(self.run_id)
 
+    async def claim(self, store: IdempotencyStore, key: str, fingerprint: str) -> Claim:
+        """Claims a call of the run: in the transaction that looks at the lease, if the store is the journal's own, and
+        right after that one otherwise.
+
+        Raises:
+            RunTakenOver: somebody else goes on with the run, and nothing was claimed.
+        """
+        if store is self.store:
+            return await self.store.claim_if(key, fingerprint, self._check)
+        await self.store.hand_over(self._check)()
+        return await store.claim(key, fingerprint)
+
     def keep(self, response: JournaledResponse, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
         """Stores a response, and the ends of the calls of earlier ones; takes the entries of these ids, which the model
         has read, out of the inbox."""
@@ -254,10 +266,13 @@ class JournalLease:
 
     # -- in the store's thread --
 
-    def _number(self, connection: sqlite3.Connection) -> int:
+    def _check(self, connection: sqlite3.Connection) -> None:
         held = connection.execute("SELECT 1 FROM calls WHERE key = ? AND claim_id = ?", (self.key, self.epoch))
         if held.fetchone() is None:
             raise RunTakenOver(self.run_id)
+
+    def _number(self, connection: sqlite3.Connection) -> int:
+        self._check(connection)
         (number,) = connection.execute("SELECT number FROM runs WHERE run_id = ?", (self.run_id,)).fetchone()
         return int(number)
 

@@ -544,7 +544,22 @@ class SqliteStore(ThreadedStore):
     async def take(self, key: str, claim_id: str, /) -> Claim:
         """Claims a key as `claim` does, also if its holder is gone: the lease of something that goes on."""
         checked_key(key)
-        return await self._ask(partial(self._taken, key, claim_id), partial(self._taken_back, key, claim_id))
+        make = partial(self._made, key, claim_id, partial(self._take_in, key, claim_id))
+        return await self._ask(make, partial(self._taken_back, key, claim_id))
+
+    async def claim_if(self, key: str, fingerprint: str, allowed: Callable[[sqlite3.Connection], object], /) -> Claim:
+        """Claims a key as `claim` does, unless `allowed`, which reads in the same transaction, raises."""
+        checked_key(key)
+        claim_id = os.urandom(8).hex()
+
+        def work(connection: sqlite3.Connection) -> Claim:
+            allowed(connection)
+            return self._claim_in(key, fingerprint, claim_id, connection)
+
+        try:
+            return await self._ask(partial(self._made, key, claim_id, work), partial(self._taken_back, key, claim_id))
+        except TimeoutError as error:
+            raise ToolNotStarted(f"not run: {error}") from error
 
     def hand_over(
         self, work: Callable[[sqlite3.Connection], T], *, ends: str | None = None
@@ -562,9 +577,9 @@ class SqliteStore(ThreadedStore):
         row = _row(connection, f"SELECT {_CLAIM} FROM calls WHERE key = ?", key)
         return row is not None and _state(*row) == "running"
 
-    def _taken(self, key: str, claim_id: str, job: StoreJob) -> Claim:
+    def _made(self, key: str, claim_id: str, work: Callable[[sqlite3.Connection], Claim], job: StoreJob) -> Claim:
         job.check()
-        return self._opened(key, claim_id, self._transact(partial(self._take_in, key, claim_id), job))
+        return self._opened(key, claim_id, self._transact(work, job))
 
     def _take_in(self, key: str, claim_id: str, connection: sqlite3.Connection) -> Claim:
         claim = self._claim_in(key, LEASE, claim_id, connection)

@@ -117,6 +117,7 @@ class JournaledRun:
         self._has_ended: anyio.Event | None = None  # the response of the step; a run is made outside a loop, too
         self._is_stored: Waiter | None = None
         self._known: tuple[Observation, ...] | None = None  # of the step that is replayed
+        self._lost: RunTakenOver | None = None  # as a claim has shown
         self._spent = (0, 0)
 
     # -- for the run --
@@ -221,8 +222,10 @@ class JournaledRun:
         """Keeps the ends of a step that is over.
 
         Raises:
-            JournalError: its response could not be stored.
+            JournalError: its response could not be stored, or the run was taken over before a call of it began.
         """
+        if self._lost is not None:
+            raise self._lost
         if self._known is not None:
             self._recount(turn, self._known)
         elif self._is_stored is not None:
@@ -377,7 +380,7 @@ class JournaledRun:
     # -- as the store of the run's calls --
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        """Claims a call whose response is stored; waits for that."""
+        """Claims a call whose response is stored, if the run is still held here; waits for the response."""
         assert self._has_ended is not None, "calls are made in a step"
         if not self._has_ended.is_set():
             if self._by_hand:
@@ -389,7 +392,13 @@ class JournaledRun:
             await self._is_stored()
         except Exception as error:
             raise ToolNotStarted(f"not run: the response could not be stored ({type_name(error)})") from error
-        return await self._store.claim(key, fingerprint)
+        if self._lease is None:
+            raise ToolNotStarted("not run: the run was left")
+        try:
+            return await self._lease.claim(self._store, key, fingerprint)
+        except RunTakenOver as error:
+            self._lost = error
+            raise ToolNotStarted(f"not run: {error}") from error
 
     async def complete(self, key: str, result: bytes, /) -> None:
         """See `IdempotencyStore`."""
