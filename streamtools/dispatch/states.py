@@ -493,15 +493,18 @@ def note_move(call: Call, *, by_hand: bool) -> None:
     """Ends the wait that a move has ended, and begins that of the new state. The last wait of a call that runs now ends
     with the time of its `ToolStarted`."""
     reason = WAITED_IN.get(call.state)
-    if reason is None and call.state != "running":
-        end_wait(call, time.monotonic())
-    elif reason is not None:
+    if reason is not None:
         begin_wait(call, "caller" if by_hand and reason == "turn_end" else reason)
+    elif call.state != "running":
+        end_wait(call, time.monotonic())
 
 
 def begin_wait(call: Call, reason: WaitReason) -> None:
     """Begins a wait now, which ends the one that goes on: there is no time between the two."""
-    if call.waiting is None or call.waiting[0] != reason:
+    waiting = call.waiting
+    if waiting is None:
+        call.waiting = (reason, time.monotonic())
+    elif waiting[0] != reason:
         call.waiting = (reason, end_wait(call, time.monotonic()))
 
 
@@ -520,12 +523,13 @@ def end_wait(call: Call, now: float) -> float:
 def report_wait(call: Call) -> Callable[[WaitReason], None]:
     """Returns a function by which an executor names what the call waits for, until it begins."""
 
-    known, label = weakref.ref(call), call.label  # a thread that was given up does not keep the call alive
+    known = weakref.ref(call)  # a thread that was given up does not keep the call alive
 
     def waits_for(reason: WaitReason) -> None:
-        if reason not in WAITS:
-            raise LocalProtocolError(f"{label}: expected a reason of parts.WAITS, got {one_line(reason)!r}")
         call = known()
+        if reason not in WAITS:
+            label = "a call that is over" if call is None else call.label
+            raise LocalProtocolError(f"{label}: expected a reason of parts.WAITS, got {one_line(reason)!r}")
         if call is not None and call.state in ("starting", "retrying"):
             begin_wait(call, reason)
 

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -63,7 +63,6 @@ from . import approval, endings
 from .approval import Approver, Decision, Resolution
 from .attempts import Attempts, run_inside
 from .budgets import Budgets, tokens_of
-from .carried import Carried
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
@@ -82,6 +81,9 @@ from .states import (
     note_move,
 )
 from .timers import Timer
+
+if TYPE_CHECKING:
+    from .carried import Carried  # a run without retries does not load it
 
 __all__ = ["At", "Calls", "Listeners", "Transitions", "log_uncounted"]
 

@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace import (
     SynchronousMultiSpanProcessor,
     Tracer,
 )
-from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, StaticSampler
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
@@ -112,7 +112,7 @@ _NOTHING = frozenset({_empty.__code__.co_code, _documented.__code__.co_code})
 class LeanTracer:
     """Starts spans below one of the SDK's that is recorded."""
 
-    __slots__ = ("_below", "attribute_room", "limits", "link_room", "tracer")
+    __slots__ = ("_below", "_keeps_all", "attribute_room", "limits", "link_room", "tracer")
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
@@ -122,6 +122,7 @@ class LeanTracer:
         of_link = _room(limits.max_link_attributes, limits.max_attribute_length)
         self.link_room = _room(limits.max_links, None) if of_link else 0
         self._below: tuple[Context | None, SpanContext] = (None, trace.INVALID_SPAN_CONTEXT)
+        self._keeps_all = _keeps_all(tracer.sampler)
 
     def start_span(
         self,
@@ -139,15 +140,17 @@ class LeanTracer:
             parent = trace.get_current_span(context).get_span_context()
             self._below = (context, parent)
         trace_id, flags = parent.trace_id, parent.trace_flags
-        sampled = tracer.sampler.should_sample(context, trace_id, name, kind, attributes, links)
-        # The parent is of this SDK: whatever other flags it has, it has for its children.
-        flag = TraceFlags.SAMPLED if sampled.decision is Decision.RECORD_AND_SAMPLE else TraceFlags.DEFAULT
-        if flags & TraceFlags.SAMPLED != flag:
-            flags = TraceFlags(flags & ~TraceFlags.SAMPLED | flag)
-        own = SpanContext(trace_id, tracer.id_generator.generate_span_id(), False, flags, sampled.trace_state)
-        if sampled.decision is Decision.DROP:
+        found, state, decision = attributes, parent.trace_state, Decision.RECORD_AND_SAMPLE
+        if not (self._keeps_all and flags & TraceFlags.SAMPLED):
+            sampled = tracer.sampler.should_sample(context, trace_id, name, kind, attributes, links)
+            found, state, decision = sampled.attributes, sampled.trace_state, sampled.decision
+            # The parent is of this SDK: whatever other flags it has, it has for its children.
+            flag = TraceFlags.SAMPLED if decision is Decision.RECORD_AND_SAMPLE else TraceFlags.DEFAULT
+            if flags & TraceFlags.SAMPLED != flag:
+                flags = TraceFlags(flags & ~TraceFlags.SAMPLED | flag)
+        own = SpanContext(trace_id, tracer.id_generator.generate_span_id(), False, flags, state)
+        if decision is Decision.DROP:
             return NonRecordingSpan(own)
-        found = sampled.attributes
         first: Any = found.copy() if type(found) is MappingProxyType else dict(found or {})
         if len(first) > self.attribute_room or not _is_plain(first):
             first = self.bounded(first)
@@ -177,6 +180,12 @@ class LeanTracer:
         return BoundedAttributes(
             self.limits.max_event_attributes, attributes, max_value_len=self.limits.max_attribute_length
         )
+
+
+def _keeps_all(sampler: object) -> bool:
+    """Returns whether a sampler is one of the SDK's that keeps all below a local parent that is kept, as it is."""
+    below = getattr(sampler, "_local_parent_sampled", None) if type(sampler) is ParentBased else sampler
+    return type(below) is StaticSampler and getattr(below, "_decision", None) is Decision.RECORD_AND_SAMPLE
 
 
 def _room(count: int | None, length: int | None) -> int:

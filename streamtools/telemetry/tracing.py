@@ -199,13 +199,12 @@ class Tracing:
         if found is None:
             return
         step = self._step
-        if type(event) is StepStart:
-            if step is not None:
-                raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
-            step = self._step = OpenStep(event)
-            step.run = self._run
         if step is None:
-            return  # between steps there is nothing to draw
+            if not isinstance(event, StepStart):
+                return  # between steps there is nothing to draw
+            step = self._step = OpenStep(event, run=self._run)
+        elif type(event) is StepStart:
+            raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
         # An observer that raises is dropped by its pipeline, and sees no further event: what is open ends here.
         handler, is_of_call = found
         try:
@@ -469,13 +468,17 @@ class AttributeWriter:
     max_chars: int
     redact: Callable[[str], str] | None = None
     prices: Prices | None = None
+    name_chars: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name_chars = min(self.max_chars, MAX_NAME_CHARS)
 
     def text(self, value: str) -> str:
         """Returns a name, an id or a code: cut, and valid as UTF-8."""
         # A peer chooses these, so that they are bounded even where no content is captured.
-        if len(value) <= MAX_NAME_CHARS <= self.max_chars and value.isascii():  # nearly always
+        if value.isascii() and len(value) <= self.name_chars:  # nearly always
             return value
-        return self._cut(value, min(self.max_chars, MAX_NAME_CHARS))
+        return self._cut(value, self.name_chars)
 
     def _cut(self, value: str, most: int) -> str:
         # JSON allows half a surrogate pair in any string, UTF-8 does not: one such text would make an OTLP exporter
@@ -729,8 +732,10 @@ class AttributeWriter:
             names.tool_attempts: observation.attempts,
             names.seq_last: observation.seq,
         }
-        self._put(found, names.schema_source, observation.schema_source)
-        self._put(found, names.tool_owner, observation.owner)
+        if observation.schema_source is not None:
+            found[names.schema_source] = observation.schema_source
+        if observation.owner is not None:
+            found[names.tool_owner] = self.text(observation.owner)
         if observation.recorded:
             found[names.call_recorded] = True
         if observation.still_running:
@@ -1126,10 +1131,12 @@ class CallSpans:
         known = step.calls.get(event.call_id)
         if known is None or known.ended:
             return
-        self._end_approval(step, known, "none", event)
+        if known.approval is not None:
+            self._end_approval(step, known, "none", event)
         if event.waits:
             self._draw_waits(step, known, event)
-        if is_pending(event) or event.outcome == "suspended":
+        pending = event.error is not None and is_pending(event)
+        if pending or event.outcome == "suspended":
             step.suspended.append(call_key(known.start))
         if (span := self._ending(step, known, event.time)) is None:
             return
@@ -1141,14 +1148,15 @@ class CallSpans:
             found = self._writer.tool_end(known.call, event, started=started is not None)
             if started is not None and ready is not None:
                 found[self._names.tool_queue_time] = started - ready
-            for failed in event.failed_attempts:
-                span.add_event(self._names.attempt_event, self._writer.attempt(failed), step.ns(failed.ended))
-            reason = (not_run_words if started is None else call_words)(event, step.end)
-            if started is None:  # a status has no text unless it is an error
-                found[self._names.call_reason] = reason
-            # ERROR for every outcome but `ok`; a call that only waits for an approval has no status.
-            if event.outcome != "ok" and not is_pending(event):
-                self._builder.describe_failure(span, reason, event.error, error_of(event), step.ns(event.time))
+            for attempt in event.failed_attempts:
+                span.add_event(self._names.attempt_event, self._writer.attempt(attempt), step.ns(attempt.ended))
+            failed = event.outcome != "ok" and not pending  # one that only waits for an approval has no status
+            if failed or started is None:
+                reason = (not_run_words if started is None else call_words)(event, step.end)
+                if started is None:  # a status has no text unless it is an error
+                    found[self._names.call_reason] = reason
+                if failed:
+                    self._builder.describe_failure(span, reason, event.error, error_of(event), step.ns(event.time))
             if self._writer.capture_content:
                 found |= self._writer.tool_content(known.call, event)
             span.set_attributes(found)
