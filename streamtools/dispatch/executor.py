@@ -65,9 +65,9 @@ class Invocation:
     """Notes what the call waits for from now on, until the next reason or ``begin()``. An executor calls it in the
     event loop, before ``begin()``, whenever the reason changes: ``call.waits_for("worker_start")``. It never blocks,
     and does nothing once the call has begun. It does not travel."""
-    take_spans: Callable[[bytes, int], None] | None = field(default=None, init=False, repr=False, compare=False)
-    """Takes the spans of a worker, written by `streamtools.telemetry.worker_spans`, and its pid; None if nobody records
-    them. It is there once ``begin()`` has returned, and does not travel."""
+    take_spans: Callable[[bytes], None] | None = field(default=None, init=False, repr=False, compare=False)
+    """Takes the spans of a worker, written by `streamtools.telemetry.worker_spans`; None if nobody records them. It is
+    there once ``begin()`` has returned, and does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
     """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 

@@ -1,34 +1,41 @@
 """Brings the spans of a tool in another process to the program that has called the tool.
 
-Input: in the worker, the spans that end there while a call runs; in the program, those spans as JSON. Guarantee: the
+Input: in the worker, the spans of the calls that run there; in the program, those spans as JSON. Guarantee: the
 processors of the span around the call are given them as ended spans, with the program's resource and the worker's pid.
 At most `MAX_SPANS` and `MAX_BYTES` for each call; what is beyond that is named in a warning.
 
 Theory of operation. A worker whose tools set a provider keeps that one, and its spans go where that sends them. In any
 other, `SpanKeeper` stands in for the global provider, and gives way to one that is set later. It loads the SDK with the
-first tracer that is asked for, since that takes a tenth of a second, which most tools would spend for nothing. Nothing
-is added to the spans: attributes are those that the tool's own code has set.
+first tracer that is asked for, since that takes a tenth of a second, which most tools would spend for nothing. Where
+several calls run at once, a span is of the call whose context it begins in. Nothing is added to the spans: attributes
+are those that the tool's own code has set.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
-from opentelemetry import trace
+from opentelemetry import context, trace
+from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 from pydantic_core import from_json, to_json
 
-__all__ = ["MAX_BYTES", "MAX_SPANS", "SpanKeeper", "TakeSpans", "span_sink"]
+__all__ = ["KeptSpans", "MAX_BYTES", "MAX_SPANS", "SpanKeeper", "TakeSpans", "span_sink"]
 
 MAX_SPANS = 1000  # of one call; a tool that draws more draws a loop
 MAX_BYTES = 1 << 20  # of one call's spans, as JSON
 _FRAME_BYTES = 100  # of JSON around the spans
+_KEPT = "streamtools-kept-spans"  # the key of the call's spans in OpenTelemetry's context
 
-TakeSpans: TypeAlias = Callable[[bytes, int], None]
-"""Takes the spans that `SpanKeeper.take` has returned in a worker, and the worker's pid. It does not raise."""
+TakeSpans: TypeAlias = Callable[[bytes], None]
+"""Takes the spans that `KeptSpans.take` has returned in a worker. It does not raise."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,55 +44,89 @@ logger = logging.getLogger(__name__)
 
 
 class SpanKeeper(trace.TracerProvider):
-    """Keeps the spans that end in a worker while they are wanted, until they are taken."""
+    """Keeps the spans that the calls of a worker draw, each call's by itself."""
 
     def __init__(self) -> None:
         self._provider: Any = None
-        self._room = 0
-        self._spans: list[bytes] = []
-        self._bytes = self._dropped = 0
+        self._running: list[KeptSpans] = []
+        self._open: WeakValueDictionary[int, KeptSpans] = WeakValueDictionary()  # by the id of a span that has begun
 
-    def want(self, wanted: bool, max_bytes: int = MAX_BYTES) -> None:
-        """Begins to keep spans, up to so many bytes as JSON, or ends it. Stands in for the global provider from the
-        first wish on, if none is set."""
-        self._room = min(MAX_BYTES, max_bytes) - _FRAME_BYTES if wanted else 0
-        self._spans, self._bytes, self._dropped = [], 0, 0
+    @contextmanager
+    def kept(self, max_bytes: int) -> Iterator[KeptSpans]:
+        """Keeps the spans that begin in the block, in threads and tasks of its context, too: up to so many bytes as
+        JSON, or none. Stands in for the global provider from the first that are wanted on, if none is set. Hold it in
+        one task, within `carried`."""
         # Set by the API's own function, it would be there for good, and a tool's provider would be refused.
-        if wanted and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        if max_bytes and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
             trace._TRACER_PROVIDER = self
-
-    def take(self) -> bytes:
-        """Returns the spans since `want` as JSON, for a `TakeSpans`; nothing if there are none."""
-        spans, self._spans = self._spans, []
-        if not spans and not self._dropped:
-            return b""
-        return b'{"dropped":%d,"spans":[%s]}' % (self._dropped, b",".join(spans))
+        kept = KeptSpans(min(MAX_BYTES, max_bytes) - _FRAME_BYTES)
+        self._running.append(kept)
+        token = context.attach(context.set_value(_KEPT, kept))
+        try:
+            yield kept
+        finally:
+            context.detach(token)
+            self._running.remove(kept)
 
     def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
         """Returns a tracer of the SDK's."""
         if self._provider is None:
-            self._provider = _sdk_provider(self._keep)
+            self._provider = _sdk_provider(self._begun, self._ended)
         tracer: trace.Tracer = self._provider.get_tracer(*args, **kwargs)
         return tracer
 
-    def _keep(self, span: Any) -> None:
-        if not self._room or not span.context.trace_flags.sampled:
+    def _begun(self, span: Any, parent: Context | None) -> None:
+        kept: Any = context.get_value(_KEPT, parent)
+        if kept is None and len(self._running) == 1:  # a thread without a context, of the one call that there is
+            kept = self._running[0]
+        if kept is not None:
+            self._open[span.context.span_id] = kept
+
+    def _ended(self, span: Any) -> None:
+        kept = self._open.pop(span.context.span_id, None)
+        if kept is not None and span.context.trace_flags.sampled:
+            kept.add(span)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class KeptSpans:
+    """The spans of one call, until they are taken."""
+
+    room: int
+    """The bytes of JSON that they may take up; with none, no span is kept, nor missed."""
+    spans: list[bytes] = field(default_factory=list)
+    used: int = 0
+    dropped: int = 0
+
+    def add(self, span: Any) -> None:
+        """Adds a span that has ended."""
+        if self.room <= 0:
             return
         written = _written(span)
-        if len(self._spans) >= MAX_SPANS or not written or self._bytes + len(written) > self._room:
-            self._dropped += 1
+        if len(self.spans) >= MAX_SPANS or not written or self.used + len(written) > self.room:
+            self.dropped += 1
         else:
-            self._spans.append(written)
-            self._bytes += len(written) + 1
+            self.spans.append(written)
+            self.used += len(written) + 1
+
+    def take(self) -> bytes:
+        """Returns the spans as JSON, for a `TakeSpans`, and keeps no more; nothing if there are none."""
+        self.room = 0
+        if not self.spans and not self.dropped:
+            return b""
+        return b'{"pid":%d,"dropped":%d,"spans":[%s]}' % (os.getpid(), self.dropped, b",".join(self.spans))
 
 
-def _sdk_provider(keep: Callable[[Any], None]) -> Any:
+def _sdk_provider(begun: Callable[[Any, Context | None], None], ended: Callable[[Any], None]) -> Any:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
     class Keeper(SpanProcessor):
+        def on_start(self, span: Any, parent_context: Context | None = None) -> None:
+            begun(span, parent_context)
+
         def on_end(self, span: ReadableSpan) -> None:
-            keep(span)
+            ended(span)
 
     provider = TracerProvider(resource=Resource.get_empty(), shutdown_on_exit=False)
     provider.add_span_processor(Keeper())
@@ -136,10 +177,10 @@ def span_sink(lose: Callable[[str], object]) -> TakeSpans | None:
         return None
     processor, resource = owner
 
-    def take(data: bytes, pid: int) -> None:
+    def take(data: bytes) -> None:
         try:
             found = from_json(data)
-            for one in _read(found["spans"], resource, pid):
+            for one in _read(found["spans"], resource, int(found["pid"])):
                 processor.on_end(one)
             if found["dropped"]:
                 lose(f"{found['dropped']} spans are missing (at most {MAX_SPANS}, and {MAX_BYTES} bytes)")

@@ -10,9 +10,12 @@ from pathlib import Path
 import anyio
 import ray
 from anyio.lowlevel import checkpoint
+from opentelemetry import trace
 
 from streamtools import ToolContext, tool
 from streamtools.telemetry.carrier import current_carrier
+
+TRACER = trace.get_tracer("shop")
 
 
 def _mark(path: str, text: str) -> None:
@@ -123,3 +126,25 @@ async def large(size: int) -> str:
 async def nap(seconds: float) -> None:
     """Wait."""
     await anyio.sleep(seconds)
+
+
+@tool
+async def draws(text: str) -> int:
+    """Draw spans while other calls draw theirs, in a task and in a thread, and say in which process."""
+
+    def pack() -> None:
+        with TRACER.start_as_current_span(f"pack {text}"):
+            TRACER.start_span(f"item {text}").end()
+
+    with TRACER.start_as_current_span(f"order {text}"):
+        await anyio.sleep(0.2)
+        await anyio.to_thread.run_sync(pack)
+    return os.getpid()
+
+
+@tool
+def draws_in_thread(text: str) -> int:
+    """Draw a span in the thread of a sync tool, and more than may travel."""
+    for number in range(1005):
+        TRACER.start_span(f"{number} {text}").end()
+    return os.getpid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -20,8 +21,14 @@ pytest.importorskip("ray.cluster_utils", reason="ray is not installed: RayExecut
 
 import cluster_tools
 import ray
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from ray_cluster import TwoNodes
+from streams import anthropic, stream
 
+from streamtools import Trajectory, pipeline
 from streamtools.dispatch.executors import Invocation, MemoryStore, SqliteStore, run_once
 from streamtools.dispatch.executors.ray import RayExecutor
 from streamtools.errors import (
@@ -33,6 +40,8 @@ from streamtools.errors import (
     ToolOutcomeUnknown,
     ToolTimeout,
 )
+from streamtools.events import StreamWarning
+from streamtools.telemetry import Tracing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::FutureWarning")]
 
@@ -343,6 +352,40 @@ async def test_the_span_that_begins_with_the_call_is_the_tools_current_one(tool:
 
     async with executor(cluster_tools.carrier, cluster_tools.carrier_thread, actors=1) as on_ray:
         assert (await on_ray.run(wanted, begin, print))["traceparent"] == TRACEPARENT
+
+
+async def test_the_spans_of_tools_in_an_actor_reach_the_programs_processors_below_their_own_calls(
+    cluster: TwoNodes,
+) -> None:
+    for keeps in (True, False):
+        exporter, provider = InMemorySpanExporter(), TracerProvider(sampler=ALWAYS_ON if keeps else ALWAYS_OFF)
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        tools = [cluster_tools.draws, cluster_tools.draws_in_thread]
+        calls = [(at, "draws", json.dumps({"text": at})) for at in "abc"]
+        calls.append(("d", "draws_in_thread", '{"text": "d"}'))
+        async with executor(*tools, actors=1) as on_ray:
+            traced = Trajectory(observers=[Tracing(provider)])
+            body = anthropic([], calls)
+            async with pipeline(stream(body), tools=tools, executor=on_ray, trajectory=traced) as events:
+                warned = [event.detail async for event in events if isinstance(event, StreamWarning)]
+        pids = {seen.value for seen in events.turn.observations}
+        assert len(pids) == 1
+        assert os.getpid() not in pids
+        spans = {span.name: span for span in exporter.get_finished_spans() if span.name.count(" ") == 1}
+        own = {
+            (span.attributes or {}).get("gen_ai.tool.call.id"): span.context for span in exporter.get_finished_spans()
+        }
+        if not keeps:
+            assert (spans, warned) == ({}, [])
+            continue
+        for at in "abc":
+            order, pack, item = (spans[f"{name} {at}"] for name in ("order", "pack", "item"))
+            assert order.parent is not None
+            assert order.parent[:2] == own[at][:2]
+            assert (pack.parent, item.parent) == (order.context, pack.context)
+            assert order.resource.attributes["process.pid"] in pids
+        assert sum(name.endswith(" d") for name in spans) == 1000
+        assert warned == ["draws_in_thread, call d: 5 spans are missing (at most 1000, and 1048576 bytes)"]
 
 
 async def test_what_is_too_large_to_travel_is_refused_and_named(cluster: TwoNodes) -> None:

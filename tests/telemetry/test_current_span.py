@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import AsyncIterator, Iterator
 
 import anyio
@@ -10,10 +11,12 @@ import anyio.to_thread
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
+from pydantic_core import from_json
 from scripted import Script, Spans, span_id
 
 from streamtools.errors import ToolFailed
 from streamtools.telemetry import Tracing
+from streamtools.telemetry.worker_spans import SpanKeeper
 
 
 @pytest.fixture(autouse=True)
@@ -184,3 +187,33 @@ def test_nothing_is_made_current_for_a_call_outside_of_a_step(spans: Spans) -> N
     before = trace.get_current_span()
     with Tracing(spans.provider).around_tool("alpha"):
         assert trace.get_current_span() is before
+
+
+@pytest.mark.anyio
+async def test_spans_of_calls_that_run_at_once_in_a_worker_are_kept_apart(no_global_provider: None) -> None:
+    """As in an actor of Ray's. A thread without a context is taken for the only call's, if there is only one."""
+    keeper = SpanKeeper()
+    kept_: dict[str, list[str]] = {}
+
+    async def call(name: str, max_bytes: int) -> None:
+        with keeper.kept(max_bytes) as kept:
+            tracer = trace.get_tracer("shop")
+            with tracer.start_as_current_span(name):
+                await anyio.sleep(0.01)
+                await anyio.to_thread.run_sync(lambda: tracer.start_span(f"{name} in a thread").end())
+            bare = threading.Thread(target=lambda: tracer.start_span("bare").end())
+            bare.start()
+            await anyio.to_thread.run_sync(bare.join)
+        late = tracer.start_span("late")
+        data = kept.take()
+        late.end()
+        kept_[name] = [span["name"] for span in from_json(data)["spans"]] if data else []
+
+    async with anyio.create_task_group() as group:
+        for name, max_bytes in (("a", 10_000), ("b", 10_000), ("nobody wants it", 0)):
+            group.start_soon(call, name, max_bytes)
+    await call("alone", 10_000)
+    assert sorted(kept_["alone"]) == ["alone", "alone in a thread", "bare"]
+    for name in ("a", "b"):
+        assert [found for found in kept_[name] if found not in ("bare", "late")] == [f"{name} in a thread", name]
+    assert kept_["nobody wants it"] == []

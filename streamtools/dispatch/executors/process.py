@@ -304,8 +304,8 @@ class _Worker:
         while (frame := await self._frame(REPORT, SPANS, RESULT, FAILED, quick_s=quick_s)).kind in (REPORT, SPANS):
             if frame.kind == REPORT:
                 emit(from_json(frame.data))
-            elif self._take_spans is not None and self._pid is not None:
-                self._take_spans(frame.data, self._pid)
+            elif self._take_spans is not None:
+                self._take_spans(frame.data)
         ends.append(frame)
 
     async def _send(self, kind: bytes, data: bytes) -> None:

@@ -17,7 +17,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self, TypeAlias
@@ -40,6 +40,7 @@ from ...event_loop import call_soon
 from ...limits import checked_bound
 from ...parts import WaitReason
 from ...telemetry.carrier import carried
+from ...telemetry.worker_spans import KeptSpans, SpanKeeper
 from ...text import type_name
 from ...tools import AnyTools, Bound, Tool
 from ..executor import Emit, Invocation, context_of
@@ -227,7 +228,7 @@ class _Followed:
             raise ToolTimeout(0.0)
         try:
             with anyio.move_on_after(None if seconds == math.inf else seconds + LATE_S) as patience:
-                kind, data = await self._end(seconds, call.carrier)
+                kind, data = await self._end(call, seconds)
         except RayError:
             raise
         except BaseException:  # cancelled; or the caller did not take a report
@@ -243,14 +244,17 @@ class _Followed:
             raise ToolTimeout(round(seconds, 3))
         raise ToolOutcomeUnknown(f"the actor that was to run {call.tool} does not know the call")
 
-    async def _end(self, seconds: float, carrier: dict[str, str]) -> tuple[str, bytes]:
-        reports, kind, data = await self.actor.ask("go", self.number, seconds, carrier)
+    async def _end(self, call: Invocation, seconds: float) -> tuple[str, bytes]:
+        wanted = call.take_spans is not None
+        reports, kind, data, spans = await self.actor.ask("go", self.number, seconds, call.carrier, wanted)
         while True:
             for report in reports:
                 self.emit(from_json(report))
+            if spans and call.take_spans is not None:
+                call.take_spans(spans)
             if kind != RUNNING:
                 return kind, data
-            reports, kind, data = await self.actor.ask("more", self.number)
+            reports, kind, data, spans = await self.actor.ask("more", self.number)
 
     async def _cancel(self) -> None:
         """Stops the tool's code, and waits a little for the actor to answer that it has ended."""
@@ -272,7 +276,8 @@ def _checked_demand(tool: str, demand: Mapping[str, Any]) -> dict[str, Any]:
 # Runs calls on the cluster, for `RayExecutor`: an async actor that prepares calls, and runs them when told to.
 #
 #     prepare(number, request)        finds the tool and validates the arguments; none of the tool's code runs
-#     go(number, seconds, carrier)    runs the call; answers with its first reports, or with its end
+#     go(number, seconds, carrier, spans)  runs the call; answers with its first reports, or with its end, and keeps the
+#                                     spans that the tool draws if they are wanted
 #     more(number)                    answers with the call's next reports, or with its end
 #     cancel(number)                  forgets a call that is only prepared; stops one that runs, and answers at its end
 #
@@ -282,8 +287,8 @@ def _checked_demand(tool: str, demand: Mapping[str, Any]) -> dict[str, Any]:
 
 RUNNING, RESULT, FAILED, TIMED_OUT, FORGOTTEN = "running", "result", "failed", "timed_out", "forgotten"
 
-Answer: TypeAlias = tuple[list[bytes], str, bytes]
-"""The reports since the last answer, one of the words above, and the value or failure."""
+Answer: TypeAlias = tuple[list[bytes], str, bytes, bytes]
+"""The reports since the last answer, one of the words above, the value or failure, and with it the tool's spans."""
 
 PREPARED_S = 600.0  # until a call is forgotten; a claim takes far less, and a living caller cancels what it drops
 
@@ -301,6 +306,7 @@ class ToolActor:
         self._threads = _Threads(max_threads)
         self._tools: dict[str, Tool[..., Any]] = {}
         self._calls: dict[str, _Call] = {}
+        self._keeper = SpanKeeper()
 
     async def ready(self) -> None:
         """Does nothing: the answer shows that the actor is there."""
@@ -322,22 +328,23 @@ class ToolActor:
         asyncio.get_running_loop().call_later(PREPARED_S, self._forget, number)
         return None
 
-    async def go(self, number: str, seconds: float, carrier: dict[str, str]) -> Answer:
+    async def go(self, number: str, seconds: float, carrier: dict[str, str], spans: bool) -> Answer:
         """Runs a prepared call, for so many seconds at most."""
         call = self._calls.get(number)
         if call is None or call.task is not None:
-            return [], FORGOTTEN, b""
-        call.task = asyncio.create_task(call.run(seconds, carrier, self._threads))
+            return [], FORGOTTEN, b"", b""
+        kept = self._keeper.kept(self._max_message_bytes if spans else 0)
+        call.task = asyncio.create_task(call.run(seconds, carrier, kept, self._threads))
         return await self.more(number)
 
     async def more(self, number: str) -> Answer:
         """Waits for reports of a running call, or for its end, and returns them."""
         if (call := self._calls.get(number)) is None:
-            return [], FORGOTTEN, b""
-        reports, kind, data = await call.news()
-        if kind != RUNNING:
+            return [], FORGOTTEN, b"", b""
+        answer = await call.news()
+        if call.kind != RUNNING:
             self._calls.pop(number, None)
-        return reports, kind, data
+        return answer
 
     async def cancel(self, number: str) -> None:
         """Forgets a prepared call, or stops a running one. A sync tool's thread cannot be stopped: it sees
@@ -374,6 +381,7 @@ class _Call:
     thread: int = field(default_factory=threading.get_ident)
     kind: str = RUNNING
     data: bytes = b""
+    spans: bytes = b""
     is_news: asyncio.Event = field(default_factory=asyncio.Event)
     reports: list[bytes] = field(default_factory=list)
     reported_bytes: int = 0
@@ -383,23 +391,26 @@ class _Call:
         await self.is_news.wait()
         self.is_news.clear()
         reports, self.reports, self.reported_bytes = self.reports, [], 0
-        return reports, self.kind, self.data
+        return reports, self.kind, self.data, self.spans
 
-    async def run(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> None:
+    async def run(
+        self, seconds: float, carrier: dict[str, str], keeping: AbstractContextManager[KeptSpans], threads: _Threads
+    ) -> None:
         """Runs the tool's code to its end, which may be its deadline."""
         try:
-            self.kind, self.data = await self._end(seconds, carrier, threads)
+            with carried(carrier), keeping as kept:
+                kind, self.data = await self._end(seconds, threads)
+            self.kind, self.spans = kind, kept.take()
         finally:
             self.ended.set()
             self.is_news.set()
 
-    async def _end(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> tuple[str, bytes]:
+    async def _end(self, seconds: float, threads: _Threads) -> tuple[str, bytes]:
         name = self.tool.name
         try:
             with self.scope:
                 self.scope.deadline = anyio.current_time() + seconds
-                with carried(carrier):
-                    value = await self._value(threads)
+                value = await self._value(threads)
                 return RESULT, encode_value(name, value, self.max_message_bytes)
         except BaseException as error:  # SystemExit too: it is the tool's, not the actor's
             if not self.scope.cancel_called:  # else a task group of the tool's made it of its cancellation

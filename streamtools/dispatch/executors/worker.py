@@ -136,7 +136,7 @@ class Server:
         self._lock = threading.Lock()
         self._frames: queue.SimpleQueue[PipeFrame | None] = queue.SimpleQueue()
         self._busy = False
-        self._kept = SpanKeeper()
+        self._keeper = SpanKeeper()
 
     def serve(self) -> None:
         """Runs calls until there are no more."""
@@ -174,10 +174,11 @@ class Server:
             return True
         sent = from_json(order.data)
         call.carrier = sent["carrier"]
-        running = _Running(self, frame.number, call, request["max_message_bytes"], request["backend"])
-        self._kept.want(sent["spans"], request["max_message_bytes"])
-        kind, answer = running.run(tool, bound, sent["seconds"])
-        if spans := self._kept.take():
+        limit = request["max_message_bytes"]
+        running = _Running(self, frame.number, call, limit, request["backend"])
+        with carried(call.carrier), self._keeper.kept(limit if sent["spans"] else 0) as kept:
+            kind, answer = running.run(tool, bound, sent["seconds"])
+        if spans := kept.take():
             self._sent(PipeFrame(SPANS, frame.number, spans))
         self._busy = False
         return self._sent(PipeFrame(kind, frame.number, answer))
@@ -236,8 +237,7 @@ class _Running:
         alarm = self.server.alarm(seconds)
         try:
             args, kwargs = tool.complete(bound, ctx)
-            with carried(self.call.carrier):
-                value = self._value(tool, tool.fn(*args, **kwargs), ctx)
+            value = self._value(tool, tool.fn(*args, **kwargs), ctx)
             return RESULT, encode_value(tool.name, value, self.limit)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are the tool's, not the worker's
             return FAILED, encode_failure(tool.name, error, self.limit)
