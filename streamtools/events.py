@@ -528,6 +528,8 @@ class Observation(CausedEvent):
     """The times in which the call could not start, in order: for its turn's end, an approval, a key, a limit."""
     failed_attempts: tuple[FailedAttempt, ...] = field(default=(), kw_only=True, metadata=NEVER)
     """The attempts that were followed by another one."""
+    findings: tuple[Finding, ...] = field(default=(), kw_only=True, metadata=NEVER)
+    """Where its arguments come from, if its tool has a `policy`."""
     idempotency_key: str | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The key that the tool was given as ``ctx.idempotency_key``, and that a store keeps the call under."""
     recorded: bool = field(default=False, kw_only=True)

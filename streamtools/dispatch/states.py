@@ -372,6 +372,7 @@ class Call:
             attempts=self.attempts,
             waits=self.waits,
             failed_attempts=self.failed_attempts,
+            findings=self.findings,
             idempotency_key=self.key,
             recorded=ending.recorded,
             still_running=self.left_running,

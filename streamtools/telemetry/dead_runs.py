@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -20,6 +21,7 @@ class BegunCall:
     """A call whose end is not known."""
 
     key: str
+    """As the store has it."""
     state: str
     begun_at: float
     """In seconds since 1970."""
@@ -60,12 +62,27 @@ def draw(runs: Iterable[DeadRun], provider: TracerProvider, names: Names = PROFI
         span.set_status(Status(StatusCode.ERROR if run.state == "dead" else StatusCode.UNSET, text))
         inside = trace.set_span_in_context(span, Context())
         for call in run.calls:
-            attributes = {names.run_id: run.run_id, names.call_key: call.key, names.call_outcome: call.state}
+            attributes: dict[str, Any] = {
+                names.run_id: run.run_id,
+                names.call_store_key: call.key,
+                names.call_outcome: call.state,
+            }
+            attributes |= _place(call.key, names)
             at = _ns(call.begun_at)
             begun = tracer.start_span(names.call_begin_span, inside, attributes=attributes, start_time=at)
             begun.set_status(Status(StatusCode.ERROR, "begun, and its end is not known"))
             begun.end(at)
         span.end(_ns(max((call.begun_at for call in run.calls), default=run.began_at)))
+
+
+def _place(key: str, names: Names) -> dict[str, Any]:
+    """Returns a call's key in the store, with its step and its id as its other spans have them, if the key has both."""
+    parts = key.split(":", 3)  # of `tools.context.call_key`
+    step = parts[1].partition(".")[0] if len(parts) == 4 else ""
+    found: dict[str, Any] = {names.call_store_key: key}
+    if step.isdecimal():
+        found |= {names.step: int(step)} | ({} if names.tool_call_id is None else {names.tool_call_id: parts[3]})
+    return found
 
 
 def _ns(seconds: float) -> int:

@@ -7,7 +7,8 @@
         ├ chat {model}             CLIENT     the request to StreamEnd; links: observed -> tools of the step before
         ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
         ├ streamtools.wait {name}             a time in which a call could not start, and for what
-        ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
+        ├ streamtools.pause                   the time from an attempt that broke off to the next request
+      ├ streamtools.early {name}            a call under a tap: from its early run's begin until it is claimed
         ├ streamtools.begin.call {name}       of no length: a call begins that must not run twice, or was approved
         ├ execute_tool {name}      INTERNAL   ToolStarted, for the call's `duration`; link: proposed_by -> chat
         └ streamtools.call {name}  INTERNAL   of no length, at the Observation of a call that did not run; the same link
@@ -335,12 +336,17 @@ class Tracing:
             links = [self._builder.link("observed", observed[seq]) for seq in start.causes if seq in observed]
             found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
             found |= self._writer.server(*step.server)
+            if step.attempt > 1:
+                found[self._names.attempt_number] = step.attempt
             began = step.began if step.asked_at is None else step.asked_at
             step.chat = step.open_chat = self._builder.start(step, name, found, began, links, SpanKind.CLIENT)
         return step.chat
 
     def _attempt_began(self, step: OpenStep, event: AttemptBegan) -> None:
-        step.asked_at = None if event.attempt == 1 else event.time
+        if step.broke_off is not None and self._wanted["wait"]:
+            found = self._writer.pause(step.start, event)
+            self._builder.start(step, self._names.pause_span, found, step.broke_off).end(step.ns(event.time))
+        step.attempt, step.asked_at = event.attempt, None if event.attempt == 1 else event.time
 
     def _attempt_discarded(self, step: OpenStep, event: AttemptDiscarded) -> None:
         """Ends the chat span of a request whose answer broke off; the next one has a span of its own."""
@@ -349,9 +355,12 @@ class Tracing:
         if step.run is not None:
             step.run.add(event.usage, cost)
         if span is not None:
-            self._builder.describe_failure(span, "the answer broke off, and was asked for again", None, None, 0)
+            what = "the request failed" if event.cause == "request_failed" else "the answer broke off"
+            self._builder.describe_failure(span, f"{what}, and the model was asked again", None, None, 0)
+            span.add_event("exception", {"exception.type": self._writer.text(event.error_type)}, step.ns(event.time))
             span.set_attributes(self._writer.attempt_end(event, cost))
             span.end(step.ns(event.time))
+        step.broke_off = event.time
         step.chat = step.open_chat = step.stream = None
         step.proposed_by = ()
         step.server = (None, None)
@@ -606,10 +615,15 @@ class AttributeWriter:
         names = self.names
         outcome: StepOutcome = "truncated" if event.cause == "stream_truncated" else "error"
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: event.seq}
+        found |= {names.attempt_number: event.attempt, names.attempt_delay: event.delay_s}
         self._put(found, names.error_type, event.error_type)
         self._put_usage(found, event.usage, names.usage)
         self._put(found, names.cost, cost)
         return found
+
+    def pause(self, step: StepStart, event: AttemptBegan) -> Attributes:
+        """Returns the attributes of the time between two requests of a step; the attempt is the second one."""
+        return {**self._identity(step), self.names.attempt_number: event.attempt}
 
     def cost(self, step: OpenStep, usage: Usage | None) -> float | None:
         """Returns the cost of a response, if its prices are known."""
@@ -674,8 +688,11 @@ class AttributeWriter:
         self._put(found, names.waiting_tool, asked.tool_name or None)
         self._put(found, names.waiting_call, start.call_id)
         if asked.findings:
-            found[names.approval_findings] = self._cut("; ".join(map(str, asked.findings)), self.max_chars)
+            found[names.call_findings] = self._origins(asked.findings)
         return found
+
+    def _origins(self, findings: Iterable[object]) -> str:
+        return self._cut("; ".join(map(str, findings)), self.max_chars)
 
     def people(self, names: Sequence[str]) -> list[str]:
         """Returns the names of those who decided, as an attribute's value."""
@@ -736,6 +753,8 @@ class AttributeWriter:
             found[names.schema_source] = observation.schema_source
         if observation.owner is not None:
             found[names.tool_owner] = self.text(observation.owner)
+        if observation.findings:
+            found[names.call_findings] = self._origins(observation.findings)
         if observation.recorded:
             found[names.call_recorded] = True
         if observation.still_running:
@@ -958,6 +977,9 @@ class OpenStep:
     """`chat`, until it has ended."""
     asked_at: float | None = None
     """When the model was asked again, in a second or later attempt."""
+    broke_off: float | None = None
+    """When the latest attempt was discarded."""
+    attempt: int = 1
     stream: StreamStart | None = None
     server: tuple[str | None, int | None] = (None, None)
     end: StreamEnd | None = None

@@ -189,7 +189,7 @@ class _SpanDrawing:
         elif span.name.startswith(NAMES.call_begin_span):
             self._begun(span, step)
         else:
-            return False
+            return span.name == NAMES.pause_span
         return True
 
     def _chat(self, span: StoredSpan, step: StepLane) -> None:
@@ -256,7 +256,7 @@ class _SpanDrawing:
         if verdict := span.text(NAMES.approval_verdict):
             by = span.tags.get(NAMES.approval_by)
             call.facts.append((DECIDED, f"{verdict} by {by}" if isinstance(by, str) and by else verdict))
-        if found := span.text(NAMES.approval_findings):
+        if found := span.text(NAMES.call_findings):
             call.facts += [(ORIGIN, words) for words in found.split("; ")]
         self.picture.touch(call)
 

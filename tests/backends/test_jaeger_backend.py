@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from night_questions import unanswered
 from servers import eventually
 from sums import AGENT, ARGUMENTS, CONVERSATION, FAILING, MODEL, SAYS, SPANS, USAGE, send
 
@@ -93,6 +95,11 @@ def test_jaeger_gives_the_run_back_with_its_tree_its_content_its_links_and_its_f
         ("execute_tool root", "the tool root raised ArithmeticError")
     ]
     assert [attributes(event)["exception.type"] for event in failed[0]["events"]] == ["ArithmeticError"]
+
+
+def test_jaeger_answers_the_nine_questions_about_runs_that_were_refused_waited_died_and_went_on(tmp_path: Path) -> None:
+    endpoint, url = os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], os.environ["STREAMTOOLS_JAEGER_URL"]
+    assert unanswered(tmp_path, endpoint, url) == {}
 
 
 def _begin(span: Span) -> int:

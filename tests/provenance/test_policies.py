@@ -470,7 +470,7 @@ async def test_a_person_reads_the_origins_on_the_page_in_the_terminal_in_spans_a
         async with loop([fetch, payer(untrusted("to"))], TASK, EVE, trajectory=run) as running:
             events += [event async for event in running]
     spans = {span.name: span.attributes or {} for span in exporter.get_finished_spans()}
-    assert spans["streamtools.approval pay"]["streamtools.approval.findings"] == words
+    assert spans["streamtools.approval pay"]["streamtools.call.findings"] == words
     assert words in out.getvalue()
     assert next(call.facts for call in draw(events).calls if call.name == "pay") == [("origin", words)]
     (asked,) = [event for event in events if isinstance(event, ApprovalRequested)]

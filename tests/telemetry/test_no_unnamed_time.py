@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from scripted import Spans
 from streams import anthropic
 
-from streamtools import Limits, Trajectory, agent_loop, tool
+from streamtools import Limits, Retry, Trajectory, agent_loop, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import Invocation, LocalExecutor
@@ -25,7 +25,7 @@ from streamtools.telemetry import Tracing
 from streamtools.tools import RunCall, ToolCallRequest
 
 EPOCH_S = 1_000_000.0
-NAMED = ("chat", "execute_tool", "streamtools.wait", "streamtools.approval")
+NAMED = ("chat", "execute_tool", "streamtools.wait", "streamtools.approval", "streamtools.pause")
 
 
 async def took(seconds: float) -> None:
@@ -116,8 +116,8 @@ async def approve(request: Any) -> bool:
     return True
 
 
-def asks() -> Any:
-    steps = iter(STEPS)
+def asks(refusals: int) -> Any:
+    steps, left = iter(STEPS), iter(range(refusals))
 
     async def body(names: list[str]) -> AsyncIterator[bytes]:
         calls = [(f"c{at}", name, json.dumps({"n": at // 4})) for at, name in enumerate(names)]
@@ -127,6 +127,8 @@ def asks() -> Any:
 
     async def ask(messages: Any, tools: Any) -> Any:
         await took(0.4)
+        if next(left, None) is not None:
+            raise ConnectionResetError
         return body(next(steps))
 
     return ask
@@ -153,6 +155,7 @@ def test_every_moment_of_a_run_is_a_span_of_the_model_of_a_tool_or_of_a_wait(mon
         "a store": {"store": SlowStore()},
         "here": {"executor": LocalExecutor(TOOLS)},
         "workers": {"executor": Workers(), "store": SlowStore()},
+        "asked again": {"retry": Retry(backoff=2, jitter=lambda: 0.0)},
         "silent": {"executor": Workers(silent=True), "middleware": slow},
     }
     found: dict[str, tuple[float, float]] = {}
@@ -167,7 +170,13 @@ def test_every_moment_of_a_run_is_a_span_of_the_model_of_a_tool_or_of_a_wait(mon
             run = Trajectory(observers=[Tracing(spans.provider)], name="shop")
             executor = options.get("executor")
             loop = agent_loop(
-                asks(), [], tools=TOOLS, wire="anthropic.messages", trajectory=run, approve=approve, **options
+                asks(2 if "retry" in options else 0),
+                [],
+                tools=TOOLS,
+                wire="anthropic.messages",
+                trajectory=run,
+                approve=approve,
+                **options,
             )
             async with nullcontext() if executor is None else executor, loop as events:
                 await events.finish()
