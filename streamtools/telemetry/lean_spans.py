@@ -140,7 +140,8 @@ class LeanTracer:
             parent = trace.get_current_span(context).get_span_context()
             self._below = (context, parent)
         trace_id, flags = parent.trace_id, parent.trace_flags
-        found, state, decision = attributes, parent.trace_state, Decision.RECORD_AND_SAMPLE
+        found, decision = attributes, Decision.RECORD_AND_SAMPLE
+        state: trace.TraceState | None = parent.trace_state
         if not (self._keeps_all and flags & TraceFlags.SAMPLED):
             sampled = tracer.sampler.should_sample(context, trace_id, name, kind, attributes, links)
             found, state, decision = sampled.attributes, sampled.trace_state, sampled.decision

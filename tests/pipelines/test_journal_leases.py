@@ -1,4 +1,4 @@
-"""A process that lost the lease of its run begins no call of it any more, and the end of a call that had begun counts."""
+"""A process without the lease of its run begins no call any more, and the end of a call that had begun counts."""
 
 from __future__ import annotations
 
