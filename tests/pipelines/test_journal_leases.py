@@ -15,6 +15,7 @@ from streams import chat
 from streamtools import Observation, agent_loop, tool
 from streamtools.dispatch import MemoryStore, SqliteStore
 from streamtools.errors import RunTakenOver, ToolNotStarted
+from streamtools.events import StreamEnd
 
 BACKENDS = ("asyncio", "trio")
 CALLS = [(ref, "pay", json.dumps({"to": ref})) for ref in ("x", "y")]
@@ -71,10 +72,10 @@ def test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_ot
             with sqlite3.connect(path) as file:
                 file.execute("UPDATE calls SET lease_until = 0 WHERE fingerprint = 'lease'")
             async with bank.run(path, asks=True, **options) as successor:
-                async for _ in successor:
-                    pass
+                async for event in successor:
+                    if isinstance(event, StreamEnd):  # it waits for the end of the payment that goes on
+                        bank.may_end.set()
             assert (successor.outcome, bank.paid) == ("suspended", ["x"])
-            bank.may_end.set()
 
         assert bank.paid == ["x"], "the second payment waits for an approval now"
         assert bank.asked == 1
