@@ -107,7 +107,7 @@ def which_attempt_failed_and_why(busy: Traces, late: Traces, till: Traces) -> No
     refused = busy.all("chat")[0]
     said = [busy.tag(refused, key) for key in ("error.type", "streamtools.attempt.number", "otel.status_description")]
     assert said == ["429", 1, "the request failed, and the model was asked again"]
-    assert [one["exception.type"] for one in busy.logs(refused, "exception")] == ["429"]
+    assert [one["exception.type"] for one in busy.logs(refused, "exception")] == ["streamtools.errors.RequestError"]
     assert busy.tag(busy.all("chat")[1], "streamtools.attempt.number") == 2
 
 

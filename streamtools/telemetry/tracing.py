@@ -357,7 +357,7 @@ class Tracing:
         if span is not None:
             what = "the request failed" if event.cause == "request_failed" else "the answer broke off"
             self._builder.describe_failure(span, f"{what}, and the model was asked again", None, None, 0)
-            span.add_event("exception", {"exception.type": self._writer.text(event.error_type)}, step.ns(event.time))
+            span.add_event("exception", {"exception.type": self._writer.text(_class_of(event))}, step.ns(event.time))
             span.set_attributes(self._writer.attempt_end(event, cost))
             span.end(step.ns(event.time))
         step.broke_off = event.time
@@ -850,6 +850,14 @@ def stream_error_type(error: StreamError | None) -> str:
             if code is not None and _CODE.fullmatch(str(code)):
                 return str(code)
     return OTHER if error is None else error.kind
+
+
+def _class_of(event: AttemptDiscarded) -> str:
+    """Returns the class of the error that ended an attempt: ours where a status or a provider's word stands for it."""
+    ours = {"request_failed": RequestError, "stream_truncated": StreamError}.get(event.cause, ProviderError)
+    if ours is not ProviderError and event.error_type.rpartition(".")[2][:1].isupper():
+        return event.error_type
+    return f"{ours.__module__}.{ours.__qualname__}"
 
 
 def call_error_type(observation: Observation) -> str:
