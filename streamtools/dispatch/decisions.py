@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from ..errors import AlreadyDecided, DecisionError, ToolNotStarted
 from ..text import one_line
@@ -23,7 +23,14 @@ from .approval import Decision, resolved
 if TYPE_CHECKING:
     from .store import DecidingStore, IdempotencyStore
 
-__all__ = ["Waiting", "check_named", "decides", "look_up", "put_on_record"]
+__all__ = [
+    "Steps", "Waiting", "check_named", "decided_at_once", "decides", "look_up", "looking_up", "put_on_record",
+    "putting_on_record",
+]  # fmt: skip
+
+Steps: TypeAlias = Generator[tuple[str, "bytes | None"], "bytes | None", list[Decision]]
+"""Asks a store to `decide` one key after the other, and returns decisions: the same where a store is awaited as in the
+transaction of a journal."""
 
 
 class Waiting(Protocol):
@@ -57,13 +64,7 @@ def decides(store: IdempotencyStore | None) -> TypeGuard[DecidingStore]:
 
 async def look_up(store: DecidingStore, call: Waiting) -> list[Decision]:
     """Returns the decisions about a call that are on record, in their order."""
-    found: list[Decision] = []
-    while resolved(found, call.requires) is None:
-        record = await store.decide(_key(call, len(found)), None)
-        if record is None:
-            break
-        found.append(_read(record, call))
-    return found
+    return await _decided(store, looking_up(call))
 
 
 async def put_on_record(store: DecidingStore, call: Waiting, decision: Decision) -> list[Decision]:
@@ -74,11 +75,48 @@ async def put_on_record(store: DecidingStore, call: Waiting, decision: Decision)
         AlreadyDecided: the call was decided before, or this person has approved it before.
         DecisionError: the call needs several people, and this decision has no name.
     """
+    return await _decided(store, putting_on_record(call, decision))
+
+
+async def _decided(store: DecidingStore, steps: Steps) -> list[Decision]:
+    try:
+        asked = next(steps)
+        while True:
+            asked = steps.send(await store.decide(*asked))
+    except StopIteration as end:
+        found: list[Decision] = end.value
+        return found
+
+
+def decided_at_once(decide: Callable[[str, bytes | None], bytes | None], steps: Steps) -> list[Decision]:
+    """Does as `look_up` or `put_on_record`, where nothing has to be awaited."""
+    try:
+        asked = next(steps)
+        while True:
+            asked = steps.send(decide(*asked))
+    except StopIteration as end:
+        found: list[Decision] = end.value
+        return found
+
+
+def looking_up(call: Waiting) -> Steps:
+    """Looks up as `look_up` does."""
+    found: list[Decision] = []
+    while resolved(found, call.requires) is None:
+        record = yield _key(call, len(found)), None
+        if record is None:
+            break
+        found.append(_read(record, call))
+    return found
+
+
+def putting_on_record(call: Waiting, decision: Decision) -> Steps:
+    """Puts on record as `put_on_record` does."""
     check_named(call, decision)
     found: list[Decision] = []
     ours = _written(decision)
     while True:
-        record = await store.decide(_key(call, len(found)), ours)
+        record = yield _key(call, len(found)), ours
         assert record is not None, "a record was given"
         found.append(one := _read(record, call))
         if one == decision:

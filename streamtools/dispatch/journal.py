@@ -3,6 +3,7 @@
     runs        one row a run: what it began with, and how it ended
     responses   one row a step: the body of the response, and the ends of its calls once all are known
     inbox       what people put into a run, until a response is stored that was asked for with it
+    waiting     which calls wait for people, whole: see `journal_waiting`
 
 One process goes on with a run: the one that holds its lease. The lease is a row among the claims of the file's
 `SqliteStore`, whose thread renews it. Each write, and each claim of a call, is a transaction that looks at the lease
@@ -26,8 +27,11 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from ..errors import JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
+from . import journal_waiting
+from .approval import Decision
 from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import SqliteStore
+from .suspended import Suspended
 
 __all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of", "marked", "read_entry"]
 
@@ -39,6 +43,7 @@ _TABLES = (
     " body BLOB NOT NULL, ends BLOB, PRIMARY KEY (run, step))",
     "CREATE TABLE IF NOT EXISTS inbox (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
     " id TEXT NOT NULL, entry BLOB NOT NULL, UNIQUE (run, id))",
+    journal_waiting.TABLE,
 )
 _MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room for more
 _MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
@@ -135,6 +140,36 @@ class Journal:
         """
         await self._put(run_id, {"kind": "stop"})
 
+    async def decide(self, run: str | Suspended, *decisions: Decision) -> None:
+        """Decides about calls that wait in a run, whoever runs it: it reads the decisions within a quarter of a second,
+        or when somebody goes on with it. They are on record when this returns, all of them or none.
+
+            await journal.decide("order-7", Decision.on(request, True, by="ann"))
+
+        Args:
+            run: its id, or the ticket (`Suspended.to_text`) with the calls, which also names their step.
+            decisions: each about a call as it was shown. The same one again, equal in all fields, is no second one.
+
+        Raises:
+            AlreadyDecided: a call was decided before; what holds is `AlreadyDecided.first`.
+            DecisionError: a decision is about no call that waits, or about another one than was shown, or it needs a
+                name. Of a call that the run has asked about in several steps only a ticket says which one is meant.
+            JournalError: there is no such run, it is over, its inbox is full, or the ticket is another journal's.
+            TypeError: one is not a `Decision`.
+        """
+        await self.store.hand_over(partial(self._decide, run, decisions))()
+
+    async def suspended(self, run: str | Suspended) -> Suspended | None:
+        """Returns the calls that wait in a run, with their arguments; None if there are none.
+
+        Args:
+            run: its id, or a ticket with calls, which have to wait yet.
+
+        Raises:
+            JournalError: there is no such run, or the ticket is of another run or of a step that is over.
+        """
+        return await self.store.hand_over(partial(self._suspended, run))()
+
     async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
         entry_id = uuid.uuid4().hex
         await self.store.hand_over(partial(_put_in, run_id, entry_id, _written_entry(entry)))()
@@ -155,10 +190,11 @@ class Journal:
         """
         lease = await self._leased(run_id, self._wait)
         try:
-            responses = await self.store.hand_over(partial(self._begin, run_id, first, name))()
+            responses, began_at = await self.store.hand_over(partial(self._begin, run_id, first, name))()
         except BaseException:
             self.store.hand_over(lambda connection: None, ends=lease.key)
             raise
+        lease.marker = journal_waiting.marker_of(run_id, first, began_at)
         return lease, responses
 
     async def _leased(self, run_id: str, patience: float) -> JournalLease:
@@ -179,22 +215,39 @@ class Journal:
 
     def _begin(
         self, run_id: str, first: str, name: str | None, connection: sqlite3.Connection
-    ) -> list[JournaledResponse]:
+    ) -> tuple[list[JournaledResponse], float]:
         _make_tables(connection)
-        row = connection.execute("SELECT number, first FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        row = connection.execute("SELECT number, first, began_at FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None:
             self._make_room(connection)
             insert = "INSERT INTO runs (run_id, first, name, began_at) VALUES (?, ?, ?, ?)"
-            connection.execute(insert, (run_id, first, name, time.time()))
-            return []
-        number, known = row
+            connection.execute(insert, (run_id, first, name, began_at := time.time()))
+            return [], began_at
+        number, known, began_at = row
         if known != first:
             raise JournalError(
                 f"the run {run_id!r} began with other messages, or over another wire; give another run another run_id"
             )
         connection.execute("UPDATE runs SET ended_at = NULL, outcome = NULL WHERE number = ?", (number,))
         query = "SELECT step, facts, body, ends FROM responses WHERE run = ? ORDER BY step"
-        return [JournaledResponse(*row) for row in connection.execute(query, (number,))]
+        journal_waiting.note_lost(number, connection)
+        return [JournaledResponse(*row) for row in connection.execute(query, (number,))], began_at
+
+    def _decide(self, run: str | Suspended, decisions: Sequence[Decision], connection: sqlite3.Connection) -> None:
+        run_id, ticket, number, _ = _found(run, connection)
+        journal_waiting.decide(
+            number,
+            decisions,
+            ticket,
+            store=self.store,
+            is_held=self.store.is_held(_key(run_id), connection),
+            put_in=lambda entry_id, entry: _put_in(run_id, entry_id, _written_entry(entry), connection),
+            connection=connection,
+        )
+
+    def _suspended(self, run: str | Suspended, connection: sqlite3.Connection) -> Suspended | None:
+        _, ticket, number, marker = _found(run, connection)
+        return journal_waiting.read_waiting(number, marker, ticket, connection)
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
         (count,) = connection.execute("SELECT count(*) FROM runs").fetchone()
@@ -228,6 +281,8 @@ class JournalLease:
     run_id: str
     epoch: str = field(default_factory=lambda: os.urandom(8).hex())
     """The lease's own name: whoever takes the run over has another one."""
+    marker: str = ""
+    """Names the run in this journal, for tickets."""
 
     @property
     def key(self) -> str:
@@ -255,14 +310,26 @@ class JournalLease:
         """Puts an entry into the run's inbox."""
         return self.store.hand_over(partial(_put_in, self.run_id, entry_id, _written_entry(entry)))
 
+    def note_waiting(self, suspended: Suspended) -> Waiter:
+        """Stores calls that wait for people."""
+        return self.store.hand_over(
+            lambda connection: journal_waiting.note_waiting(self._number(connection), suspended, connection)
+        )
+
+    def note_over(self, key: str) -> Waiter:
+        """Notes that a call waits no longer."""
+        return self.store.hand_over(
+            lambda connection: journal_waiting.note_over(self._number(connection), key, connection)
+        )
+
     async def inbox(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns the entries that the model has not read, each with its id."""
         found = await self.store.hand_over(self._inbox)()
         return [(entry_id, read_entry(from_json(entry))) for entry_id, entry in found]
 
-    def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]]) -> Waiter:
-        """Stores the end of the run, and gives the lease back."""
-        return self.store.hand_over(partial(self._end, outcome, tuple(ends)), ends=self.key)
+    def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
+        """Stores the end of the run, and gives the lease back; takes these entries out of the inbox."""
+        return self.store.hand_over(partial(self._end, outcome, tuple(ends), tuple(read)), ends=self.key)
 
     # -- in the store's thread --
 
@@ -288,13 +355,20 @@ class JournalLease:
         connection: sqlite3.Connection,
     ) -> None:
         number = self._number(connection)
-        connection.executemany("DELETE FROM inbox WHERE run = ? AND id = ?", [(number, one) for one in read])
+        _take_out(number, read, connection)
         _note_ends(number, ends, connection)
         values = (number, response.step, response.facts, response.body)
         connection.execute("INSERT INTO responses (run, step, facts, body) VALUES (?, ?, ?, ?)", values)
 
-    def _end(self, outcome: str | None, ends: tuple[tuple[int, bytes], ...], connection: sqlite3.Connection) -> None:
+    def _end(
+        self,
+        outcome: str | None,
+        ends: tuple[tuple[int, bytes], ...],
+        read: tuple[str, ...],
+        connection: sqlite3.Connection,
+    ) -> None:
         number = self._number(connection)
+        _take_out(number, read, connection)
         _note_ends(number, ends, connection)
         change = "UPDATE runs SET ended_at = ?, outcome = ? WHERE number = ?"
         connection.execute(change, (time.time(), outcome, number))
@@ -359,13 +433,31 @@ def _put_in(run_id: str, entry_id: str, entry: bytes, connection: sqlite3.Connec
     (count,) = connection.execute("SELECT count(*) FROM inbox WHERE run = ?", (number,)).fetchone()
     if count >= _MOST_ENTRIES:
         raise JournalError(f"the inbox of the run {run_id!r} is full: {_MOST_ENTRIES} entries wait in it")
-    insert = "INSERT INTO inbox (run, id, entry) VALUES (?, ?, ?)"
+    insert = "INSERT OR IGNORE INTO inbox (run, id, entry) VALUES (?, ?, ?)"
     connection.execute(insert, (number, entry_id, entry))
+
+
+def _take_out(number: int, read: Sequence[str], connection: sqlite3.Connection) -> None:
+    connection.executemany("DELETE FROM inbox WHERE run = ? AND id = ?", [(number, one) for one in read])
 
 
 def _note_ends(number: int, ends: Sequence[tuple[int, bytes]], connection: sqlite3.Connection) -> None:
     change = "UPDATE responses SET ends = ? WHERE run = ? AND step = ?"
     connection.executemany(change, [(written, number, step) for step, written in ends])
+
+
+def _found(run: str | Suspended, connection: sqlite3.Connection) -> tuple[str, Suspended | None, int, str]:
+    """Returns a run's id, the ticket if one was given, the run's number, and its marker."""
+    _make_tables(connection)
+    run_id, ticket = (run, None) if isinstance(run, str) else (run.run_id, run)
+    row = connection.execute("SELECT number, first, began_at FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise JournalError(f"there is no run {run_id!r} in this journal")
+    number, first, began_at = row
+    marker = journal_waiting.marker_of(run_id, first, began_at)
+    if ticket is not None:
+        journal_waiting.check_ticket(ticket, marker)
+    return run_id, ticket, number, marker
 
 
 def _traced(facts: bytes | None) -> str | None:
@@ -385,5 +477,6 @@ def _forget(run_id: str, connection: sqlite3.Connection) -> bool:
         return False
     connection.execute("DELETE FROM responses WHERE run = ?", row)
     connection.execute("DELETE FROM inbox WHERE run = ?", row)
+    connection.execute("DELETE FROM waiting WHERE run = ?", row)
     connection.execute("DELETE FROM runs WHERE number = ?", row)
     return True

@@ -739,9 +739,10 @@ class SqliteStore(ThreadedStore):
         return self._transact(lambda connection: connection.executemany(change, claims).rowcount, job)
 
     def _decide(self, key: str, record: bytes | None, job: StoreJob) -> bytes | None:
-        return self._transact(partial(self._decide_in, key, record), job)
+        return self._transact(partial(self.decide_in, key, record), job)
 
-    def _decide_in(self, key: str, record: bytes | None, connection: sqlite3.Connection) -> bytes | None:
+    def decide_in(self, key: str, record: bytes | None, connection: sqlite3.Connection) -> bytes | None:
+        """Does as `decide`, in a transaction that is open; in the store's thread."""
         row = _row(connection, "SELECT record FROM decisions WHERE key = ?", key)
         if row is not None or record is None:
             return None if row is None else bytes(row[0])

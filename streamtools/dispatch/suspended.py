@@ -8,6 +8,9 @@ text is not encrypted: anybody who has it can read the arguments. The signature 
 arguments, were suspended by somebody who has the key, for this user or conversation; the application decides who may
 approve them. The store keeps a call from being decided or run twice when the text is used twice.
 
+Of a run with a journal the text is a ticket: the calls' ids and fingerprints, and in which run of which journal they
+wait. Their arguments stay there: `Journal.suspended` reads them, and `agent_loop` goes on with them.
+
 The order of reading is the defence: first the length and the form, then the signature over the bytes as they are, and
 only then is anything parsed. So a stranger's text costs one hash of at most `max_bytes`, however many keys there are.
 """
@@ -26,7 +29,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..content import Caller
-from ..errors import AlreadyDecided, DecisionError, SuspendedError
+from ..errors import AlreadyDecided, DecisionError, LocalProtocolError, SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, Finding, ToolCall
 from ..text import one_line, shown_by
@@ -40,8 +43,8 @@ from .store import DecidingStore, IdempotencyStore
 
 __all__ = ["Asked", "BoundTo", "Keys", "Suspended", "SuspendedCall"]
 
-VERSION = 4
-PURPOSE = b"streamtools suspended calls 4\n"  # so that no signature of something else with the same key fits
+VERSION = 5
+PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits
 MIN_KEY_BYTES = 16
 MOST_KEYS = 16  # of a ring; two or three are usual
 MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that write a page each
@@ -58,8 +61,9 @@ class SuspendedCall:
     call_id: str
     tool_name: str
     """The tool as the model called it."""
-    arguments_text: str = field(repr=False)
-    """The arguments as the model gave them, JSON or a freeform tool's text; validated again before anything runs."""
+    arguments_text: str | None = field(default=None, repr=False)
+    """The arguments as the model gave them, JSON or a freeform tool's text; validated again before anything runs. None
+    in a ticket: they are in the journal, see `Journal.suspended`."""
     kind: CallKind = "function"
     fingerprint: str
     """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
@@ -82,7 +86,13 @@ class SuspendedCall:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments, parsed; a fresh copy."""
+        """The arguments, parsed; a fresh copy.
+
+        Raises:
+            LocalProtocolError: this is of a ticket, which has none.
+        """
+        if self.arguments_text is None:
+            raise LocalProtocolError("a ticket has no arguments: they are in `await journal.suspended(ticket)`")
         if self.kind == "custom":
             return {"input": self.arguments_text}
         parsed: dict[str, Any] = json.loads(self.arguments_text)
@@ -119,6 +129,8 @@ class Suspended:
     """The run's calls so far, but for these: its `call_budget` goes on from there."""
     tokens_spent: _Count = 0
     """The run's tokens so far, for its `token_budget`."""
+    journal: str | None = None
+    """Names the run in its journal, if it has one; `to_text` returns a ticket then."""
 
     __repr__ = shown_by()
 
@@ -158,9 +170,14 @@ class Suspended:
             AlreadyDecided: a call was decided before; what holds is `AlreadyDecided.first`. If somebody was faster by a
                 moment, other decisions of these may be on record.
             DecisionError: a decision is about none of the calls, or another one than was shown, or it needs a name.
-            TypeError: a decision is not a `Decision`, or the store does not keep decisions.
+            TypeError: a decision is not a `Decision`, or the store does not keep decisions; or the run has a journal,
+                which keeps them: see `Journal.decide`.
             ValueError: two decisions are about one call.
         """
+        if self.journal is not None:
+            raise TypeError(
+                f"decide: the run {self.run_id!r} has a journal; `await journal.decide(suspended, *decisions)`"
+            )
         checked = self.checked(decisions)
         if not checked:
             return
@@ -204,8 +221,8 @@ class Suspended:
         return tuple(found.values())
 
     def to_text(self, keys: Keys, *, bound_to: BoundTo = None, max_bytes: int = MAX_BYTES) -> str:
-        """Returns the calls as signed text. Keep the history beside it: `Turn.messages` has a result for each of the
-        calls that says that it waits.
+        """Returns the calls as signed text; of a run with a journal, a ticket, which has no arguments. Keep the history
+        beside it: `Turn.messages` has a result for each of the calls that says that it waits.
 
         Args:
             keys: a secret of at least 16 bytes, the same in every process that resumes; or a ring of them, of which the
@@ -220,7 +237,8 @@ class Suspended:
             ValueError: a key is too short, or there is none, or there are more than 16.
         """
         secret, *_ = _secrets(keys)
-        payload = json.dumps({"version": VERSION, "issued_at": int(time.time()), "suspended": asdict(self)})
+        kept = asdict(self) if self.journal is None else _ticket(self)
+        payload = json.dumps({"version": VERSION, "issued_at": int(time.time()), "suspended": kept})
         text = f"{payload}.{_mac(_hash(payload.encode()), secret, _bound(bound_to))}"
         if len(text) > max_bytes:
             raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)} bytes")
@@ -267,6 +285,25 @@ class _Kept:
     version: int
     issued_at: _Count
     suspended: Suspended
+
+
+def _ticket(suspended: Suspended) -> dict[str, Any]:
+    """Returns all but what the journal has."""
+    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "requires")
+    calls = [{name: getattr(call, name) for name in names} for call in suspended.calls]
+    run = {name: getattr(suspended, name) for name in ("run_id", "step", "seq", "wire", "journal")}
+    return {"calls": calls, **run}
+
+
+def written_suspended(suspended: Suspended) -> bytes:
+    """Returns suspended calls as a journal keeps them."""
+    return json.dumps(asdict(suspended)).encode()
+
+
+def read_suspended(written: bytes) -> Suspended:
+    """Returns what `written_suspended` was given."""
+    kept = json.loads(written)
+    return _reader().validate_python({"version": VERSION, "issued_at": 0, "suspended": kept}).suspended
 
 
 def _suspended(held: Call) -> SuspendedCall:

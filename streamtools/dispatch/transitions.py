@@ -996,6 +996,24 @@ class Calls:
             self._tell()
         return decided
 
+    def take_decision(self, key: str, decision: Decision) -> bool | None:
+        """Takes a decision that was made elsewhere, about the call of this key; returns False if it comes too late, and
+        None if nobody was asked about the call yet."""
+        call = self._transitions.calls.get(decision.call_id)
+        if call is None or not call.asked:
+            return None
+        if (call.key, call.fingerprint) != (key, decision.fingerprint):
+            return False
+        decided = self._transitions.decide(call, decision)
+        if decided:
+            self._tell()
+        return decided or (call.state == "asked" and call.tasks > 0)  # or one on record is being applied
+
+    def asked_about(self, call_id: str) -> list[Call]:
+        """Returns the call of this id, if it waits for an approval, also while its response goes on."""
+        call = self._transitions.calls.get(call_id)
+        return [] if call is None or call.state != "asked" else [call]
+
     # -- by hand --
 
     @property

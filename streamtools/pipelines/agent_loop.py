@@ -37,7 +37,7 @@ from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
 from ..errors import JournalError, LocalProtocolError
 from ..event_loop import is_cancellation, is_in_generator
-from ..events import Event, Observation, ToolCallValidated
+from ..events import ApprovalRequested, Event, Observation, ToolCallValidated
 from ..exports import Exports, export_all
 from ..history import with_results
 from ..limits import Limits, checked_bound
@@ -58,6 +58,7 @@ from .trajectory import Trajectory
 if TYPE_CHECKING:
     from ..dispatch import SqliteStore
     from ..dispatch.journal import Journal
+    from .decided_elsewhere import DecidedElsewhere
     from .journaled import JournaledRun
     from .offloads import Offloading
 
@@ -123,8 +124,8 @@ def agent_loop(
         skip_replayed: leave the events of steps that are on record out of the iteration; they are marked by
             `StepStart.replayed`.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
-            a ``store=``; see `resume`.
-        decisions: those about these calls; see `resume`.
+            a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the same.
+        decisions: those about these calls; see `resume`, or `Journal.decide`.
         options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
             ``on_source_error``; and ``privacy``, of the new run.
@@ -132,7 +133,7 @@ def agent_loop(
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
         TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
-            With a journal: there is no `run_id`, or calls are `suspended`, which the journal knows itself.
+            With a journal: there is no `run_id`, or calls are `suspended` of a run without one.
             Tools that were exported already, with `offload_above`.
         DecisionError: a decision is about no suspended call, or about another one than was shown.
         ValueError: `max_steps` is less than 1, or an option is not known.
@@ -141,7 +142,9 @@ def agent_loop(
     decisions = tuple(decisions)  # they are read twice
     known = PipelineKeywords.__optional_keys__
     check_run(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
-    if suspended is not None and options.get("store") is None:
+    if suspended is not None and journal is None and suspended.journal is not None:
+        raise TypeError(f"the calls wait in the journal of the run {suspended.run_id!r}; pass journal=, too")
+    if suspended is not None and journal is None and options.get("store") is None:
         raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
     if suspended is None and decisions:
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
@@ -154,11 +157,13 @@ def agent_loop(
     conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
     if mode is not None:
         options = {"stages": mode.stages(), **options}
+    ticket = None
+    if journal is not None and suspended is not None:
+        ticket, run_id = (suspended, decisions), _id_of(suspended, run_id, trajectory)
+        suspended, decisions = None, ()
     run = Trajectory.of_loop(trajectory, suspended, name, conversation_id, run_id, options.pop("privacy", None))
     journaled = None
     if journal is not None:
-        if suspended is not None:
-            raise TypeError("a run with a journal is not resumed by suspended=: the same line goes on with it")
         from .journaled import JournaledRun, journal_of  # most runs have none
 
         options["store"] = journaled = JournaledRun(
@@ -202,8 +207,18 @@ def agent_loop(
         options=options,
         resuming=None if suspended is None else (suspended, decisions),
         journaled=journaled,
+        ticket=ticket,
         skip_replayed=skip_replayed,
     )
+
+
+def _id_of(ticket: Suspended, run_id: str | None, trajectory: Trajectory | None) -> str | None:
+    """Returns the `run_id` of a run that is gone on with by a ticket."""
+    if ticket.journal is None:
+        raise TypeError("the calls are those of a run without a journal: leave journal= out, and pass store=")
+    if ticket.run_id != (run_id or (ticket.run_id if trajectory is None else trajectory.run_id)):
+        raise ValueError("the calls were suspended in another run than run_id names; leave it out")
+    return ticket.run_id if trajectory is None else run_id
 
 
 def _know(
@@ -240,6 +255,7 @@ class AgentLoop:
         options: PipelineKeywords,
         resuming: tuple[Suspended, tuple[Decision, ...]] | None,
         journaled: JournaledRun | None,
+        ticket: tuple[Suspended, tuple[Decision, ...]] | None,
         skip_replayed: bool,
     ) -> None:
         self.trajectory = trajectory
@@ -260,6 +276,8 @@ class AgentLoop:
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
         self._journaled = journaled
+        self._ticket = ticket
+        self._elsewhere: DecidedElsewhere | None = None  # of a run with a journal
         self._skip_replayed = skip_replayed
         self._inbox = Inbox(wire)
         self._asked = 0  # how often the model was asked
@@ -269,6 +287,7 @@ class AgentLoop:
         self._state: Literal["new", "open", "left"] = "new"
         self._events: OpenPipeline | None = None
         self._iterated = False  # somebody waits for the next event
+        self._unshown: Event | None = None
 
     __repr__ = shown_by("outcome", "turns")
 
@@ -338,7 +357,8 @@ class AgentLoop:
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with these
         calls, keep `messages` beside them, and give both to another `agent_loop`."""
-        return self._left_suspended if self._events is None else self._events.suspended
+        suspended = self._left_suspended if self._events is None else self._events.suspended
+        return suspended if self._journaled is None else self._journaled.named(suspended)
 
     @property
     def unsettled(self) -> tuple[Observation, ...]:
@@ -424,6 +444,9 @@ class AgentLoop:
             return
         if entry["kind"] == "stop":
             self._stop_now()
+        elif entry["kind"] == "decision":
+            assert self._elsewhere is not None, "made when the run began"
+            self._elsewhere.take(entry, is_iterated=self._iterated)
         else:
             self._inbox.say(entry["message"], entry["when"], entry["id"])
             self._cut_for(entry["when"])
@@ -441,7 +464,12 @@ class AgentLoop:
             suspended, decisions = self._resuming
             await suspended.decide(decisions, store)
         if self._journaled is not None:
-            await self._journaled.begin(self._inbox)
+            from .decided_elsewhere import DecidedElsewhere  # most runs have no journal
+
+            if self._ticket is not None:
+                await self._journaled.redeem(*self._ticket)
+            self._elsewhere = DecidedElsewhere(self._journaled, lambda: self._events)
+            await self._journaled.begin(self._inbox, self._elsewhere)
         self._state = "open"
         self._inbox.open()
         self._is_ours = self.trajectory.enter()
@@ -512,6 +540,8 @@ class AgentLoop:
             self._iterated = False
 
     async def _next(self) -> Event:
+        if self._elsewhere is not None:
+            self._elsewhere.apply()
         while self.outcome is None:
             if self._events is None:
                 self._decide_before()
@@ -519,7 +549,11 @@ class AgentLoop:
                     break
                 self._events = self._begin()
             try:
-                event = await self._events.__anext__()
+                event = self._unshown or await self._events.__anext__()
+                if self._journaled is not None and isinstance(event, ApprovalRequested):
+                    self._unshown = event  # if this wait is cancelled
+                    await self._journaled.noted()  # so that whoever is shown the call can decide about it elsewhere
+                    self._unshown = None
                 if not (self._skip_replayed and self._journaled is not None and self._journaled.is_replaying):
                     return event
                 continue

@@ -28,7 +28,7 @@ from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_toke
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.approval import check_loop
 from ..dispatch.options import LEAVES_CALLS
-from ..dispatch.states import Mention
+from ..dispatch.states import Call, Mention
 from ..dispatch.timers import Timer, Timers
 from ..dispatch.transitions import Transitions
 from ..errors import DeadlineExceeded, LocalProtocolError
@@ -57,6 +57,7 @@ from .step import Step
 from .trajectory import Trajectory
 
 if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
+    from ..dispatch.approval import Decision
     from ..dispatch.origins import Origins
     from ..dispatch.suspended import Asked, Suspended
     from ..sources.failures import Failure
@@ -254,11 +255,20 @@ class Pipeline:
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval, to be kept and decided later, elsewhere: see `resume`. None if there are
         none; also after the block. Calls of a turn that did not end well are not run any more, and not among them."""
-        calls, run, wire, resumed = self._calls.undecided, self.trajectory, self._decoder.wire, self._resumed
+        calls, run, resumed = self._calls.undecided, self.trajectory, self._resumed
         if not calls and resumed is not None and not self._calls.announced:  # the block was left at once
             return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
+        return self._suspended(calls)
+
+    def asked_about(self, call_id: str) -> Suspended | None:
+        """Returns the call of this id if it waits for an approval, as `suspended` will have it. `AgentLoop` calls
+        this."""
+        return self._suspended(self._calls.asked_about(call_id))
+
+    def _suspended(self, calls: list[Call]) -> Suspended | None:
         if not calls:
             return None
+        run, wire, resumed = self.trajectory, self._decoder.wire, self._resumed
         from ..dispatch.suspended import Suspended
 
         closing = 0 if self._step.ended else self._calls.unobserved + 1  # events, if the block is left now
@@ -299,6 +309,13 @@ class Pipeline:
         """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
         else is as in `approve`."""
         return self._decide(call, False, fingerprint, by=by, reason=reason)
+
+    def take_decision(self, key: str, decision: Decision) -> bool | None:
+        """Takes a decision that was made elsewhere about the call of this key; returns False if it comes too late, and
+        None if nobody was asked about the call yet. `AgentLoop` calls this."""
+        taken = self._calls.take_decision(key, decision)
+        self._outbox.resting &= not taken
+        return taken
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that

@@ -24,6 +24,7 @@ from anyio import CancelScope, to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from anyio.lowlevel import EventLoopToken, checkpoint, checkpoint_if_cancelled, current_token
 
+from ..dispatch.approval import Decision
 from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
@@ -91,6 +92,8 @@ class HostedBlock(HasCalls, Protocol):
     def resting(self) -> bool: ...
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch: ...
     def cut(self, reason: str, *, spares_approvals: bool) -> bool: ...
+    def take_decision(self, key: str, decision: Decision) -> bool | None: ...
+    def asked_about(self, call_id: str) -> Suspended | None: ...
 
 
 class Hosted:
@@ -238,6 +241,14 @@ class OpenPipeline:
     def cut(self, reason: str, *, spares_approvals: bool) -> bool:
         """Ends the response here; see `Pipeline.cut`."""
         return self._pipeline.cut(reason, spares_approvals=spares_approvals)
+
+    def take_decision(self, key: str, decision: Decision) -> bool | None:
+        """Takes a decision that was made elsewhere; see `Pipeline.take_decision`."""
+        return self._pipeline.take_decision(key, decision)
+
+    def asked_about(self, call_id: str) -> Suspended | None:
+        """Returns a call that waits for an approval; see `Pipeline.asked_about`."""
+        return self._pipeline.asked_about(call_id)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
         """Returns one more consumer of the events from now on; see `Pipeline.branch`."""

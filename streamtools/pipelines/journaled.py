@@ -22,6 +22,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,7 +40,7 @@ from ..errors import JournalError, LocalProtocolError, RunTakenOver, StreamError
 from ..event_loop import spawn
 from ..events import AttemptBegan, Event, Observation, StepEnd, StepStart, StreamEnd
 from ..limits import Limits
-from ..observers import StreamFacts
+from ..observers import Observer, StreamFacts
 from ..parts import FINISHES
 from ..stages import DEFAULT
 from ..text import type_name
@@ -52,6 +53,7 @@ from .inbox import Inbox
 from .trajectory import KeptResults, Trajectory
 
 if TYPE_CHECKING:
+    from ..dispatch import Decision, Suspended
     from ..dispatch.origins import Origins
 
 __all__ = ["JournaledRun", "journal_of"]
@@ -105,9 +107,13 @@ class JournaledRun:
         self._lease: JournalLease | None = None
         self._on_record: deque[JournaledResponse] = deque()
         self._inbox: Inbox | None = None
+        self._observers: tuple[Observer, ...] = ()
+        self._marker = ""
         self._said = 0  # how many entries were in the history of the latest response on record
         self._known_entries: set[str] = set()
         self._putting: list[Waiter] = []
+        self._noting: list[Waiter] = []  # which calls wait
+        self._read_elsewhere: list[str] = []  # entries that no response shows as read
         self._watching: CancelScope | None = None
         self._ends: list[tuple[int, bytes]] = []  # of steps that are over, to be stored
         self._step = -1
@@ -127,11 +133,12 @@ class JournaledRun:
         """True while the current step is on record with its ends."""
         return self._known is not None
 
-    async def begin(self, inbox: Inbox) -> None:
+    async def begin(self, inbox: Inbox, *observers: Observer) -> None:
         """Takes the lease of the run, and reads what is on record.
 
         Args:
             inbox: what people have put into the run.
+            observers: those that belong to the journal, too.
 
         Raises:
             RunStillRunning: somebody else runs it.
@@ -139,8 +146,9 @@ class JournaledRun:
         """
         self._lease, found = await self._journal.begin(self._run.run_id, self._first, self._run.name)
         self._on_record.extend(found)
-        self._inbox = inbox
-        self._run.observers += (self,)
+        self._inbox, self._marker = inbox, self._lease.marker
+        self._observers = observers
+        self._run.observers += (self, *observers)
 
     @property
     def has_next(self) -> bool:
@@ -243,11 +251,13 @@ class JournaledRun:
             JournalError: the run was taken over, or its file failed.
         """
         if self._lease is not None:
-            end, self._lease = partial(self._lease.end, outcome, self._ends), None
-            self._run.observers = tuple(one for one in self._run.observers if one is not self)
+            end, self._lease = partial(self._lease.end, outcome, self._ends, self._read_elsewhere), None
+            ours = (self, *self._observers)
+            self._run.observers = tuple(one for one in self._run.observers if one not in ours)
             await self._stored(lambda: end()(), "its end")  # it may be refused at once
             for putting in self._putting:
                 await self._stored(putting, "what was said")
+            await self.noted()
 
     # -- the inbox --
 
@@ -262,6 +272,58 @@ class JournaledRun:
             written = {"kind": entry["kind"], "message": entry.get("messages"), "when": entry.get("when")}
             self._putting.append(self._lease.put(entry["id"], written))
             self._known_entries.add(entry["id"])
+
+    def take_out(self, entry_id: str) -> None:
+        """Takes an entry out of the inbox, with the next response."""
+        self._read_elsewhere.append(entry_id)
+
+    # -- calls that wait for people --
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._run.run_id
+
+    async def redeem(self, ticket: Suspended, decisions: Sequence[Decision]) -> None:
+        """Puts decisions about the calls of a ticket on record, which have to wait in this run.
+
+        Raises:
+            JournalError, DecisionError: see `Journal.suspended` and `Journal.decide`.
+        """
+        await self._journal.decide(ticket, *decisions)
+        if not decisions:
+            await self._journal.suspended(ticket)
+
+    def named(self, suspended: Suspended | None) -> Suspended | None:
+        """Returns suspended calls with the name of the run in its journal."""
+        return None if suspended is None else replace(suspended, journal=self._marker)
+
+    def note_waiting(self, waiting: Suspended) -> None:
+        """Notes in the journal that calls wait."""
+        self._note(lambda lease: lease.note_waiting(waiting))
+
+    def note_over(self, key: str) -> None:
+        """Notes in the journal that the call of this key waits no longer."""
+        self._note(lambda lease: lease.note_over(key))
+
+    def _note(self, write: Callable[[JournalLease], Waiter]) -> None:
+        if self._lease is None:
+            return
+        try:
+            waiter = write(self._lease)
+        except Exception as error:  # the store is closed; the run raises it as it is left
+            waiter = partial(_fail, error)
+        self._noting.append(waiter)
+
+    async def noted(self) -> None:
+        """Waits until it is in the journal which calls wait.
+
+        Raises:
+            JournalError: it could not be stored.
+        """
+        while self._noting:
+            await self._stored(self._noting[0], "which calls wait")
+            del self._noting[0]
 
     async def watch(self, take: Callable[[Mapping[str, Any]], None], group: TaskGroup | None) -> None:
         """Takes what earlier processes have left in the inbox; from then on what others put there, in a task of the
@@ -374,7 +436,7 @@ class JournaledRun:
             "said": [marked(one) for one in said],
         }
         ends, self._ends = self._ends, []
-        read = [str(one["id"]) for one in said]
+        read, self._read_elsewhere = [*(str(one["id"]) for one in said), *self._read_elsewhere], []
         return self._lease.keep(JournaledResponse(self._step, _json(facts), body), ends, read)
 
     # -- as the store of the run's calls --
@@ -412,8 +474,13 @@ class JournaledRun:
         """See `IdempotencyStore`."""
         await self._store.abandon(key)
 
+    async def decide(self, key: str, record: bytes | None, /) -> bytes | None:
+        """Keeps a decision in the journal's file, whatever the store: that is where others decide; see
+        `DecidingStore`."""
+        return await self._journal.store.decide(key, record)
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("lease", "renew", "changed", "decide"):  # what the store may have besides
+        if name in ("lease", "renew", "changed"):  # what the store may have besides
             return getattr(self._store, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
 

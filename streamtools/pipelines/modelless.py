@@ -71,6 +71,11 @@ def resume(
     """
     if not isinstance(suspended, Suspended):
         raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
+    if suspended.journal is not None:
+        raise TypeError(
+            f"resume: the calls are those of the run {suspended.run_id!r}, which has a journal; "
+            "pass them to agent_loop(..., journal=..., suspended=...), so that it goes on there"
+        )
     if store is None:
         raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
     decisions = suspended.checked(decisions)
@@ -238,6 +243,7 @@ def _decoder_of(suspended: Suspended, tools: Toolset, stages: StageList, limits:
 
 
 def _given(call: SuspendedCall) -> GivenCall:
+    assert call.arguments_text is not None, "this is no ticket"
     return GivenCall(
         call_id=call.call_id,
         name=call.tool_name,
@@ -252,7 +258,7 @@ def _given(call: SuspendedCall) -> GivenCall:
 
 def _with_room(limits: Limits, calls: tuple[SuspendedCall, ...]) -> Limits:
     """Returns limits that these calls do not exceed by their number or size."""
-    sizes = [len(call.arguments_text) for call in calls]
+    sizes = [len(call.arguments_text or "") for call in calls]
     return replace(
         limits,
         max_tool_calls=max(limits.max_tool_calls, len(calls)),

@@ -193,9 +193,10 @@ def test_an_approval_is_decided_on_record_and_the_same_line_goes_on(tmp_path: Pa
             assert (run.outcome, refunds, bank.paid) == ("suspended", [], ["y"])
         assert run.suspended is not None
         (call,) = run.suspended.calls
-        await run.suspended.decide(
-            [Decision(call_id=call.call_id, fingerprint=call.fingerprint, verdict=True)], journal.store
-        )
+        decision = Decision(call_id=call.call_id, fingerprint=call.fingerprint, verdict=True)
+        with pytest.raises(TypeError, match=r"await journal\.decide"):
+            await run.suspended.decide([decision], journal.store)
+        await journal.decide("order-7", decision)
         run = bank.run(journal)
         await read(run)
         assert (run.outcome, refunds, bank.paid, len(bank.asked)) == ("answered", ["x"], ["y"], 2)

@@ -48,7 +48,7 @@ NO_STATES: dict[str, Any] = {
 def signed(payload: bytes, key: bytes = KEY) -> bytes:
     """A text that somebody with the key has signed, whatever it says."""
     hashes = hashlib.sha256(b"null").digest() + hashlib.sha256(payload).digest()
-    return payload + b"." + hmac.new(key, b"streamtools suspended calls 4\n" + hashes, "sha256").hexdigest().encode()
+    return payload + b"." + hmac.new(key, b"streamtools suspended calls 5\n" + hashes, "sha256").hexdigest().encode()
 
 
 def test_whatever_is_given_for_a_state_is_refused_by_its_signature_before_it_is_read() -> None:
@@ -66,7 +66,7 @@ def test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_
         return {**whole, "suspended": {**state, "calls": [{**call, **changed}]}}
 
     malformed: list[Any] = [
-        *(None, 7, [], {}, "text", [whole], {"version": 4}, {**whole, "version": 3}, {**whole, "version": "4"}),
+        *(None, 7, [], {}, "text", [whole], {"version": 5}, {**whole, "version": 3}, {**whole, "version": "5"}),
         *({**whole, "issued_at": at} for at in ("now", None, 1.5, True, [], 10**400, -1)),
         *({**whole, "suspended": one} for one in (None, [], {}, "text")),
         *({**whole, "suspended": {**state, "calls": calls}} for calls in (None, {}, "text", [None], [call, 7], [{}])),
@@ -76,7 +76,7 @@ def test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_
         {name: value for name, value in whole.items() if name != "issued_at"},
     ]
     texts = [json.dumps(one).encode() for one in malformed]
-    texts += [b"", b"{", b"\xff", b"9" * 5000, *(f'{{"version": 4, "suspended": {one}}}'.encode() for one in NESTED)]
+    texts += [b"", b"{", b"\xff", b"9" * 5000, *(f'{{"version": 5, "suspended": {one}}}'.encode() for one in NESTED)]
     assert Suspended.from_text(signed(json.dumps(whole).encode()), KEY) == STATE
     for text in texts:
         with pytest.raises(SuspendedError) as caught:

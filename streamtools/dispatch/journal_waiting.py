@@ -1,0 +1,167 @@
+"""Keeps which calls of a journaled run wait for people, so that anybody may decide about them from anywhere.
+
+    waiting     one row a call: as it was asked about, and whether it is over
+    decisions   of the `SqliteStore` in the same file: the first decision about a call, which holds
+    inbox       what tells the process that runs the run, or the next one to do so
+
+A decision is one transaction over the three: it is about a call that waits, with the arguments that were shown; it is
+the first; and it reaches the run. All functions here run in the store's thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..errors import AlreadyDecided, DecisionError, JournalError
+from ..text import one_line
+from .approval import Decision, resolved
+from .decisions import check_named, decided_at_once, looking_up, putting_on_record
+from .store_sqlite import SqliteStore
+from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
+
+__all__ = ["TABLE", "check_ticket", "decide", "marker_of", "note_lost", "note_over", "note_waiting", "read_waiting"]
+
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
+    " step INTEGER NOT NULL, call_id TEXT NOT NULL, fingerprint TEXT NOT NULL, key TEXT NOT NULL, entry BLOB NOT NULL,"
+    " is_over INTEGER NOT NULL DEFAULT 0, UNIQUE (run, key, fingerprint))"
+)
+PutIn: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+"""Puts an entry into the inbox of the run, by its id."""
+
+
+def marker_of(run_id: str, first: str, began_at: float) -> str:
+    """Returns the name of a run in its journal; one that was forgotten and begun anew has another."""
+    return hashlib.sha256(json.dumps([run_id, first, began_at]).encode()).hexdigest()[:16]
+
+
+def note_waiting(number: int, suspended: Suspended, connection: sqlite3.Connection) -> None:
+    """Notes that these calls of a run wait."""
+    for call in suspended.calls:
+        entry = written_suspended(replace(suspended, calls=(call,)))
+        change = (
+            "INSERT INTO waiting (run, step, call_id, fingerprint, key, entry) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (run, key, fingerprint) DO UPDATE SET entry = excluded.entry, is_over = 0"
+        )
+        values = (number, suspended.step, call.call_id, call.fingerprint, call.idempotency_key, entry)
+        connection.execute(change, values)
+
+
+def note_over(number: int, key: str, connection: sqlite3.Connection) -> None:
+    """Notes that a call of a run waits no longer."""
+    connection.execute("UPDATE waiting SET is_over = 1 WHERE run = ? AND key = ?", (number, key))
+
+
+def note_lost(number: int, connection: sqlite3.Connection) -> None:
+    """Notes that the calls of responses which are not on record wait no longer: the model is asked again."""
+    stored = "SELECT step FROM responses WHERE run = ?"
+    connection.execute(f"UPDATE waiting SET is_over = 1 WHERE run = ? AND step NOT IN ({stored})", (number, number))
+
+
+def read_waiting(
+    number: int, marker: str, ticket: Suspended | None, connection: sqlite3.Connection
+) -> Suspended | None:
+    """Returns the calls of a run's latest step that wait, or those of a ticket.
+
+    Raises:
+        JournalError: the ticket is of a run that this journal does not know, or of a step that is over.
+    """
+    rows = connection.execute(
+        "SELECT step, key, entry FROM waiting WHERE run = ? AND NOT is_over ORDER BY step, number", (number,)
+    ).fetchall()
+    step = rows[-1][0] if rows else None
+    found = {key: read_suspended(entry) for at, key, entry in rows if at == step}
+    asked = () if ticket is None else ticket.calls
+    if ticket is not None and (ticket.step != step or not all(call.idempotency_key in found for call in asked)):
+        now = "nothing waits in it now" if step is None else f"calls of step {step} wait in it now"
+        raise JournalError(f"the ticket is of step {ticket.step} of the run {ticket.run_id!r}, and {now}")
+    if not found:
+        return None
+    calls = tuple(one.calls[0] for one in found.values())
+    return replace(next(iter(found.values())), calls=calls, journal=marker)
+
+
+def check_ticket(ticket: Suspended, marker: str) -> None:
+    """Refuses a ticket that is not of the run of this marker.
+
+    Raises:
+        JournalError: it is of another journal or run, or no ticket.
+    """
+    if ticket.journal is None:
+        raise JournalError(f"the calls are those of a run {ticket.run_id!r} without a journal; go on with `resume`")
+    if ticket.journal != marker:
+        raise JournalError(f"the ticket is of another run {ticket.run_id!r}, which is not in this journal")
+
+
+def decide(
+    number: int,
+    decisions: Sequence[Decision],
+    ticket: Suspended | None,
+    *,
+    store: SqliteStore,
+    is_held: bool,
+    put_in: PutIn,
+    connection: sqlite3.Connection,
+) -> None:
+    """Puts decisions on record, and into the inbox of the run.
+
+    Raises:
+        AlreadyDecided: a call was decided before.
+        DecisionError: a decision is about no call that waits, or another one than was shown, or it needs a name.
+    """
+    keys = None if ticket is None else {call.call_id: call.idempotency_key for call in ticket.calls}
+    for one in decisions:
+        call, step, is_over = _known(number, one, None if keys is None else keys.get(one.call_id, ""), connection)
+        check_named(call, one)
+        on_record = partial(store.decide_in, connection=connection)
+        known = decided_at_once(on_record, looking_up(call))
+        if one not in known and resolved(known, call.requires) is not None:
+            raise AlreadyDecided(one.call_id, known[-1])
+        if is_over or not (is_held or _is_stored(number, step, connection)):
+            if one in known:
+                continue
+            raise DecisionError(one.call_id, "unknown_call", f"the call {_shown(one)} waits no longer")
+        decided_at_once(on_record, putting_on_record(call, one))
+        entry = {"kind": "decision", "step": step, "key": call.idempotency_key, "decision": asdict(one)}
+        put_in(f"decision-{hashlib.sha256(json.dumps(entry).encode()).hexdigest()[:32]}", entry)
+
+
+def _known(
+    number: int, decision: Decision, key: str | None, connection: sqlite3.Connection
+) -> tuple[SuspendedCall, int, bool]:
+    """Returns the call that a decision is about, its step, and whether it is over."""
+    if not isinstance(decision, Decision):
+        kind = type(decision).__name__
+        raise TypeError(f"decide takes Decisions, not {kind}: an id alone does not say which arguments were shown")
+    rows = connection.execute(
+        "SELECT fingerprint, step, key, is_over, entry FROM waiting WHERE run = ? AND call_id = ? ORDER BY number DESC",
+        (number, decision.call_id),
+    ).fetchall()
+    rows = [row for row in rows if key is None or row[2] == key]
+    if not rows:
+        text = f"no call {_shown(decision)} waits in this run"
+        raise DecisionError(decision.call_id, "unknown_call", text)
+    fits = [row for row in rows if row[0] == decision.fingerprint]
+    if not fits:
+        text = f"the call {_shown(decision)} that waits is not the one that was shown: its tool or arguments differ"
+        raise DecisionError(decision.call_id, "changed_call", text)
+    if len(steps := sorted({row[1] for row in fits})) > 1:
+        text = f"the run has asked about such a call {_shown(decision)} in the steps {steps}; decide by the ticket"
+        raise DecisionError(decision.call_id, "changed_call", text)
+    _, step, _, is_over, entry = fits[0]
+    return read_suspended(entry).calls[0], step, bool(is_over)
+
+
+def _is_stored(number: int, step: int, connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM responses WHERE run = ? AND step = ?"
+    return connection.execute(query, (number, step)).fetchone() is not None
+
+
+def _shown(decision: Decision) -> str:
+    return repr(one_line(decision.call_id, 100))
