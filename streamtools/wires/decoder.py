@@ -306,12 +306,12 @@ class WireDecoder(ABC):
         if self.charge(whole):
             self._whole = well_formed(whole) if self.loose else whole
 
-    def read_foreign(self, payload: dict[str, Any]) -> None:
+    def read_foreign(self, payload: dict[str, Any], fields: KnownFields = ERROR_PAYLOAD, kind: object = "") -> None:
         """Takes a payload that is no event of the wire: an error, or something that is passed on as unknown."""
         if error := provider_error(payload):
-            self.fail_by(payload, error)
+            self.fail_by(payload, error, fields)
         else:
-            self.warn("unknown_event")
+            self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
 
     def emit_unknown(self, raw: object, place: str | None = None) -> None:

@@ -87,12 +87,9 @@ class CallFormat:
         call_id = None if self.id is None else (body if self.id_inside else call).get(self.id)
         extra = {key: value for key, value in call.items() if key not in self._fields}
         call_id = call_id if isinstance(call_id, str) and call_id else None
-        group = self._namespace_in(call, name)
-        return qualified(group, name), call_id, body.get(self.arguments), group, extra
-
-    def _namespace_in(self, call: Mapping[str, Any], name: str) -> str | None:
         group = None if self.namespace is None else call.get(self.namespace)
-        return group if isinstance(group, str) and group and group != name else None
+        group = group if isinstance(group, str) and group and group != name else None
+        return qualified(group, name), call_id, body.get(self.arguments), group, extra
 
     def write(
         self, name: str, call_id: str | None, arguments: str | dict[str, Any], *, namespace: str | None = None
@@ -349,10 +346,6 @@ class RequestLimits:
     """Properties of all strict tools."""
 
 
-def _tools_field(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    return {"tools": entries}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceFormat:
     """The entry of a group of tools: ``{"type": "namespace", "name": "billing", "description": "", "tools": []}``."""
@@ -409,7 +402,7 @@ class ToolFormat:
     function: EntryFormat
     freeform: EntryFormat | None = None
     """None makes a freeform tool a function with one text."""
-    request: Callable[[list[dict[str, Any]], bool], dict[str, Any]] = _tools_field
+    request: Callable[[list[dict[str, Any]], bool], dict[str, Any]] = lambda entries, strict: {"tools": entries}
     """The request's fields around the entries; the second argument tells whether any entry is strict."""
     choice: JSON = field(default_factory=dict)
     """The request's fields that leave the choice of a tool to the model, empty if there are none. Objects in them are

@@ -19,6 +19,7 @@ from ..content import Caller
 from ..events import Event, ProviderItem, ToolCallFragment
 from ..limits import Limits
 from ..parts import CallKind
+from ..text import well_formed
 from .decoder import WireDecoder
 from .reading import KnownFields, label_of, read_text
 
@@ -104,7 +105,11 @@ class GrowingDecoder(WireDecoder):
 
     def state_of(self, place: GrowingBlock) -> dict[str, Any] | None:
         """Returns what goes back with the text or the reasoning of a place that ends."""
-        return None
+        if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
+            signed = place.signature and not place.is_left
+            return {"signature": well_formed("".join(place.signature))} if signed else None
+        found, place.citations = place.citations, []
+        return {"citations": kept} if found and (kept := self.to_keep(found)) else None
 
     def state_of_call(self, place: GrowingBlock) -> Mapping[str, Any] | None:
         """Returns what goes back with a call that ends, beside what its beginning brought."""

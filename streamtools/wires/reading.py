@@ -120,10 +120,19 @@ def says_something(value: object) -> bool:
     return value is not None and value not in ("", [], {})
 
 
+def object_of(value: object) -> Mapping[str, Any]:
+    """Returns the value if it is an object; else an empty one."""
+    return value if isinstance(value, (dict, Mapping)) else {}  # a dict is told faster
+
+
+def list_of(value: object) -> list[Any]:
+    """Returns the value if it is a list; else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 def objects_in(raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """Returns the objects of a field that holds a list of them; none if it holds anything else."""
-    found = raw.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [one for one in list_of(raw.get(key)) if isinstance(one, dict)]
 
 
 def rest_of(raw: Mapping[str, Any], *known: str) -> dict[str, Any]:

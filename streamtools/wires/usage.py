@@ -31,7 +31,7 @@ Count: TypeAlias = tuple[str, ...] | Derived
 
 def total(*paths: str) -> Derived:
     """Returns the sum of the counts at `paths`, which is no count where the first is missing."""
-    return Derived(paths, _sum)
+    return Derived(paths, lambda counts: None if counts[0] is None else sum(count or 0 for count in counts))
 
 
 class UsageMap:
@@ -54,7 +54,9 @@ class UsageMap:
         """The part of a request that asks for the counts, where they come on request alone."""
         self.on_request = on_request
         """Returns a true value if this model's counts come on request alone."""
-        self._paths = [(path, *_split(path)) for path in _paths_of(counts)]
+        paths = (where.paths if isinstance(where, Derived) else where for where in counts.values())
+        steps = ((path, path.split(".")) for path in dict.fromkeys(path for each in paths for path in each))
+        self._paths = [(path, first, rest) for path, (first, *rest) in steps]
         self.names = frozenset(key for _, key, _ in self._paths)
         """The fields of the usage object that the counts stand in."""
 
@@ -75,21 +77,6 @@ class UsageMap:
             return None
         found = {name: count for name, where in self.counts.items() if (count := _find(where, newest)) is not None}
         return Usage(**found) if found else None
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    first, *others = counts
-    return None if first is None else first + sum(count or 0 for count in others)
-
-
-def _paths_of(counts: Mapping[str, Count]) -> dict[str, None]:
-    found = (where.paths if isinstance(where, Derived) else where for where in counts.values())
-    return dict.fromkeys(path for paths in found for path in paths)
-
-
-def _split(path: str) -> tuple[str, tuple[str, ...]]:
-    first, *rest = path.split(".")
-    return first, tuple(rest)
 
 
 def _find(where: Count, newest: Mapping[str, int]) -> int | None:

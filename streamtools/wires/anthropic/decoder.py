@@ -10,10 +10,9 @@ from typing_extensions import override
 from ...errors import RemoteProtocolError
 from ...limits import Limits
 from ...parts import Finish
-from ...text import well_formed
 from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..plain import PlainDelta
-from ..reading import KnownFields, caller_of, malformed, named_error, rest_of
+from ..reading import KnownFields, caller_of, list_of, malformed, named_error, object_of, rest_of
 from .facts import BAD_NEWS, BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS, FINISHES, OPAQUE_BLOCKS
 
 _ROLES: dict[str, Role] = {"text": "text", "thinking": "reasoning", **dict.fromkeys(CALL_BLOCKS, "call")}
@@ -51,24 +50,18 @@ class AnthropicDecoder(GrowingDecoder):
         self._message_id = message.get("id")
         self.emit_start(message.get("model"), self._message_id)
         self.read_usage(message.get("usage"))
-        content = message.get("content")
-        for index, block in enumerate(content if isinstance(content, list) else ()):
+        for index, block in enumerate(list_of(message.get("content"))):
             if isinstance(block, dict):  # a message that code of its own goes on with: programmatic tool calling
                 self._begin(("start", index), block, ("message", "content", index, "input"))
                 self.end_at(("start", index))
         self._stop_reason(message.get("stop_reason"))
 
     def _message_delta(self, payload: dict[str, Any]) -> None:
-        delta = payload.get("delta")
-        if isinstance(delta, dict):
-            self._stop_reason(delta.get("stop_reason"))
+        self._stop_reason(object_of(payload.get("delta")).get("stop_reason"))
         self.read_usage(payload.get("usage"))
 
     def _message_stop(self, _: dict[str, Any]) -> None:
         self._stopped = self.done = True
-
-    def _ping(self, _: dict[str, Any]) -> None:
-        """Keeps the connection alive."""
 
     def _stop_reason(self, reason: object) -> None:
         if not isinstance(reason, str) or not reason:
@@ -130,14 +123,6 @@ class AnthropicDecoder(GrowingDecoder):
     def whole_of(self, place: GrowingBlock) -> Any:
         pieces = place.pieces | ({"signature": place.signature} if place.signature else {})
         return {**place.head, **{key: "".join(parts) for key, parts in pieces.items()}} if place.kind else None
-
-    @override
-    def state_of(self, place: GrowingBlock) -> dict[str, Any] | None:
-        if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
-            signed = place.signature and not place.is_left
-            return {"signature": well_formed("".join(place.signature))} if signed else None
-        found, place.citations = place.citations, []
-        return {"citations": kept} if found and (kept := self.to_keep(found)) else None
 
     # -- deltas --
 
@@ -231,5 +216,5 @@ AnthropicDecoder.handlers = {
     "message_delta": AnthropicDecoder._message_delta,
     "message_stop": AnthropicDecoder._message_stop,
     "error": lambda self, payload: self.fail_by(payload, named_error(payload)),
-    "ping": AnthropicDecoder._ping,
+    "ping": lambda self, payload: None,
 }

@@ -12,7 +12,7 @@ from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
 from .. import formats
 from ..history_rules import HistoryRules, Violation, claude_since_4_6
-from ..reading import KnownFields
+from ..reading import KnownFields, list_of, object_of, objects_in
 from ..usage import UsageMap, total
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
@@ -126,13 +126,10 @@ TOOLS = (
 )
 
 
-def output_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``output_config``. https://platform.claude.com/docs/en/build-with-claude/structured-outputs"""
-    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-
-
+# https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 STRUCTURED = formats.StructuredOutput(
-    request=output_format, strict=formats.StrictForm(dialect=ANTHROPIC_STRICT, location="`output_config.format`")
+    request=lambda name, schema, strict: {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
+    strict=formats.StrictForm(dialect=ANTHROPIC_STRICT, location="`output_config.format`"),
 )
 
 # open-gsd/gsd-pi#1330
@@ -148,18 +145,13 @@ SERVER_RESULT = (
 
 def _waits_for_code(message: Any) -> bool:
     """Returns whether an answer was stopped amid the provider's own work: code calls us, or a result is missing."""
-    blocks = [block for block in _blocks(message) if isinstance(block, Mapping)]
+    blocks = objects_in(object_of(message), "content")
     answered = [block.get("tool_use_id") for block in blocks]
     return any(
         (block.get("type") in SERVER_CALLS and block.get("id") not in answered)
         or (isinstance(caller := block.get("caller"), Mapping) and caller.get("type") != "direct")
         for block in blocks
     )
-
-
-def _blocks(message: Any) -> list[Any]:
-    content = message.get("content") if isinstance(message, Mapping) else None
-    return content if isinstance(content, list) else []
 
 
 def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
@@ -170,7 +162,8 @@ def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
     """
     if len(messages) < 2 or not _waits_for_code(messages[-2]):
         return
-    results = [isinstance(block, Mapping) and block.get("type") == "tool_result" for block in _blocks(messages[-1])]
+    blocks = list_of(object_of(messages[-1]).get("content"))
+    results = [object_of(block).get("type") == "tool_result" for block in blocks]
     if any(results) and not all(results):
         path = f"messages[{len(messages) - 1}]"
         yield RULES.violation("mixed_results", path, "the provider's code waits for results, and takes nothing else")

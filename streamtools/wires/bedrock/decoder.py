@@ -12,7 +12,6 @@ from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event
 from ...limits import Limits
 from ...parts import Finish
-from ...text import well_formed
 from ..growing import GrowingBlock, GrowingDecoder, Handler, Role
 from ..plain import PlainDelta
 from ..reading import malformed, rest_of
@@ -156,15 +155,6 @@ class BedrockDecoder(GrowingDecoder):
     @override
     def lose(self, place: GrowingBlock) -> None:
         self.emit_unknown({place.kind: place.head})
-
-    @override
-    def state_of(self, place: GrowingBlock) -> dict[str, Any] | None:
-        if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
-            signed = place.signature and not place.is_left
-            return {"signature": well_formed("".join(place.signature))} if signed else None
-        citations, place.citations = place.citations, []
-        kept = self.to_keep(citations) if citations else None
-        return {"citations": kept} if kept else None
 
     # -- deltas --
 

@@ -63,11 +63,6 @@ def hosted(tool: JSON) -> str | None:
     return next(iter(tool)) if "type" not in tool and tool.keys() & _HOSTED else None
 
 
-def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """Returns ``toolConfig``."""
-    return {"toolConfig": {"tools": entries}}
-
-
 TOOLS = (
     ToolFormat(
         name="bedrock.converse_stream",
@@ -77,7 +72,7 @@ TOOLS = (
         function=EntryFormat(
             name="bedrock.tool_spec", inside="toolSpec", schema_at=("inputSchema", "json"), strict="where_strict"
         ),
-        request=request,
+        request=lambda entries, strict: {"toolConfig": {"tools": entries}},
         choice={"toolConfig": {"toolChoice": {"auto": {}}}},
         hosted=hosted,
         limits=LIMITS,

@@ -16,7 +16,7 @@ from ...parts import Finish
 from ...text import well_formed
 from ..growing import Given, GrowingDecoder
 from ..plain import PlainDelta
-from ..reading import ERROR, named_error, place_of, provider_error, read_text, rest_of
+from ..reading import ERROR, list_of, named_error, object_of, place_of, provider_error, read_text, rest_of
 from .facts import EVENT_FIELDS, FAILURES, FINISHES, FUNCTION, RESPONSE, SEARCHED
 
 _WITH_REASON = frozenset({"length", "content_filter"})  # an error's text beside these only explains them
@@ -145,8 +145,7 @@ class _FirstVersion(_BothVersions):
 
     def _tool_calls_chunk(self, payload: dict[str, Any]) -> None:
         stream = self._begin_first()
-        delta = payload.get("tool_call_delta")
-        delta = delta if isinstance(delta, dict) else {}
+        delta = object_of(payload.get("tool_call_delta"))
         self._plan(payload.get("text") or delta.get("text"))
         name, parameters = read_text(delta.get("name")), delta.get("parameters")
         if not name and not isinstance(parameters, str):
@@ -177,7 +176,7 @@ class _FirstVersion(_BothVersions):
     def _whole_calls(self, calls: object, path: tuple[str | int, ...]) -> None:
         """Takes all calls of the response, in order; those that streamed end here, if they are these."""
         stream = self._begin_first()
-        for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        for number, call in enumerate(list_of(calls)):
             if not isinstance(call, dict):
                 self.emit_unknown(call)
                 continue
@@ -203,8 +202,7 @@ class _FirstVersion(_BothVersions):
 
     def _stream_end(self, payload: dict[str, Any]) -> None:
         stream = self._begin_first()
-        response = payload.get("response")
-        response = response if isinstance(response, dict) else {}
+        response = object_of(payload.get("response"))
         self.emit_beside(response, RESPONSE | self._found, "response")
         calls = response.get("tool_calls")
         if isinstance(text := response.get("text"), str) and text:
@@ -316,11 +314,12 @@ class CohereDecoder(_FirstVersion):
             handler(self, payload)
             if (fields := EVENT_FIELDS.get(str(kind))) is not None:
                 self.emit_unread(payload, fields)
-        elif error := provider_error(payload) or _bare_error(payload):
-            self.fail_by(payload, error)
+        elif (message := read_text(payload.get("message"))) and not (
+            payload.keys() & {"type", "event_type"} or provider_error(payload)
+        ):
+            self.fail_by(payload, ProviderError(message))  # as the API answers a bad request: nothing but a message
         else:
-            self.warn("unknown_event")
-            self.emit_unknown(payload)
+            self.read_foreign(payload)
         return out
 
     def terminate(self) -> list[Event]:
@@ -341,25 +340,22 @@ class CohereDecoder(_FirstVersion):
             self.fail(RemoteProtocolError("message-start while another message is open"))
 
     def _message_end(self, payload: dict[str, Any]) -> None:
-        delta = payload.get("delta")
-        delta = delta if isinstance(delta, dict) else {}
+        delta = object_of(payload.get("delta"))
         self._ended(delta.get("finish_reason"), delta.get("usage"), delta.get("error"), delta.get("error_type"))
 
     # -- content --
 
     def _content_start(self, payload: dict[str, Any]) -> None:
-        content = _message(payload).get("content")
-        content = content if isinstance(content, dict) else {}
         if self.begin(("content", label(payload.get("index"))), "text", "content", {}) is not None:
-            self._content(payload, content, starts=True)
+            self._content(payload, starts=True)
 
     def _content_delta(self, payload: dict[str, Any]) -> None:
         self._begin()
-        content = _message(payload).get("content")
-        self._content(payload, content if isinstance(content, dict) else {})
+        self._content(payload)
 
-    def _content(self, payload: dict[str, Any], content: Mapping[str, Any], *, starts: bool = False) -> None:
+    def _content(self, payload: dict[str, Any], *, starts: bool = False) -> None:
         """Shows text or thinking, by the key that it stands under."""
+        content = object_of(_message(payload).get("content"))
         place = self.place_for(("content", label(payload.get("index"))), "text", "content")
         thinking, text = content.get("thinking"), content.get("text")
         if place is not None and isinstance(thinking, str) and thinking:
@@ -385,9 +381,6 @@ class CohereDecoder(_FirstVersion):
     def _citation_start(self, payload: dict[str, Any]) -> None:
         self._begin()
         self._citation(_message(payload).get("citations"))
-
-    def _citation_end(self, _: dict[str, Any]) -> None:
-        """Does nothing: a citation comes whole."""
 
     # -- calls --
 
@@ -437,9 +430,7 @@ def label(index: object) -> int | str | None:
 
 
 def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    delta = payload.get("delta")
-    message = delta.get("message") if isinstance(delta, dict) else None
-    return message if isinstance(message, dict) else {}
+    return object_of(object_of(payload.get("delta")).get("message"))
 
 
 def _call(payload: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str | int, ...]]:
@@ -449,12 +440,6 @@ def _call(payload: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str 
     if isinstance(call, list) and len(call) == 1:
         call, path = call[0], (*path, 0)
     return (call if isinstance(call, dict) else None), path
-
-
-def _bare_error(payload: Mapping[str, Any]) -> ProviderError | None:
-    """Returns an error as the API answers a bad request: nothing but a message."""
-    message = read_text(payload.get("message"))
-    return ProviderError(message) if message and not payload.keys() & {"type", "event_type"} else None
 
 
 CohereDecoder.handlers = {
@@ -467,7 +452,7 @@ CohereDecoder.handlers = {
     "tool-call-delta": CohereDecoder._tool_call_delta,
     "tool-call-end": lambda self, payload: self.end_at(label(payload.get("index"))),
     "citation-start": CohereDecoder._citation_start,
-    "citation-end": CohereDecoder._citation_end,
+    "citation-end": lambda self, payload: None,  # a citation comes whole
     "message-end": CohereDecoder._message_end,
     "debug": lambda self, payload: self.emit_unknown(payload),
     # v1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ...parts import Finish
 from ...schema.dialects import PLAIN
@@ -30,11 +29,6 @@ FAILURES = frozenset({"ERROR", "TIMEOUT"})
 CALLS = (FUNCTION_CALL,)
 
 
-def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """Returns ``tools``, and ``strict_tools`` if any is strict."""
-    return {"tools": entries, "strict_tools": True} if strict else {"tools": entries}
-
-
 # What is strict about it, and "you can define a maximum of 200 fields across all tools":
 # https://docs.cohere.com/docs/tool-use-parameter-types
 TOOLS = (
@@ -45,19 +39,17 @@ TOOLS = (
         names=PLAIN_NAMES,
         function=replace(FUNCTION_TOOL, strict="never"),
         # and no `choice`, which is "REQUIRED" or "NONE": https://docs.cohere.com/reference/chat (read 2026-11-21)
-        request=request,
+        request=lambda entries, strict: {"tools": entries} | ({"strict_tools": True} if strict else {}),
         limits=RequestLimits(properties=200),
     ),
 )
 
 
-def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``response_format`` of the v2 API. https://docs.cohere.com/docs/structured-outputs"""
-    return {"response_format": {"type": "json_object", "json_schema": schema}}
-
-
-# The dialect of its strict tools.
-STRUCTURED = StructuredOutput(request=response_format, strict=replace(STRICT, location="`response_format`"))
+# The v2 API's, https://docs.cohere.com/docs/structured-outputs, with the dialect of its strict tools.
+STRUCTURED = StructuredOutput(
+    request=lambda name, schema, strict: {"response_format": {"type": "json_object", "json_schema": schema}},
+    strict=replace(STRICT, location="`response_format`"),
+)
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",

@@ -344,7 +344,7 @@ class GeminiDecoder(WireDecoder):
         reason = as_wire(reason)
         if isinstance(reason, int) and not isinstance(reason, bool):
             self.warn("numeric_finish_reason")
-            reason = reason_of(reason)
+            reason = _BY_NUMBER.get(reason, "OTHER")
         if not isinstance(reason, str):
             self.emit_unknown(reason)
             return
@@ -387,23 +387,15 @@ _FINISHES: dict[str, Finish] = {
     "FUNCTION_CALL": "tool_calls",  # aimock
     "MAX_TOKENS": "length",
     "CONTINUATION": "pause",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "LANGUAGE": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "ESCALATION": "content_filter",
-    "MODEL_ARMOR": "content_filter",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "MALFORMED_FUNCTION_CALL": "error",
-    "UNEXPECTED_TOOL_CALL": "error",
-    "TOO_MANY_TOOL_CALLS": "error",
-    "MISSING_THOUGHT_SIGNATURE": "error",
-    "MALFORMED_RESPONSE": "error",
-}
+    **dict.fromkeys((
+        "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR",
+        "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+    ), "content_filter"),
+    **dict.fromkeys((
+        "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
+        "MALFORMED_RESPONSE",
+    ), "error"),
+}  # fmt: skip
 _BAD_CALLS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 UNSPECIFIED = ("", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")
 """An enum's zero: no reason was given."""
@@ -414,11 +406,6 @@ _BY_NUMBER = {0: UNSPECIFIED[1], 1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RE
 def finish_of(reason: str) -> Finish:
     """Returns the meaning of a finish reason."""
     return _FINISHES.get(reason.upper(), "other")
-
-
-def reason_of(number: int) -> str:
-    """Returns the finish reason of that number."""
-    return _BY_NUMBER.get(number, "OTHER")
 
 
 def verdict(reason: str, message: object) -> ProviderError:

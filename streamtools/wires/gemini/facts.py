@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from ...schema.dialects import GEMINI as DIALECT
@@ -13,7 +14,7 @@ from ...schema.names import NameRule
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules, Violation, joined
 from ..marks import GEMINI
-from ..reading import KnownFields
+from ..reading import KnownFields, object_of, objects_in
 from ..usage import Derived, UsageMap
 
 CALLS = (
@@ -110,13 +111,11 @@ TOOLS = (
 )
 
 
-def response_schema(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``generationConfig``. https://ai.google.dev/gemini-api/docs/structured-output"""
-    return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}
-
-
+# https://ai.google.dev/gemini-api/docs/structured-output
 STRUCTURED = StructuredOutput(
-    request=response_schema,
+    request=lambda name, schema, strict: {
+        "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    },
     strict=StrictForm(dialect=DIALECT, location="`generationConfig.responseJsonSchema`"),
 )
 
@@ -135,24 +134,11 @@ BLANK_PART = "required oneof field 'data' must have one initialized field"  # ro
 
 
 def _calls_after_model(contents: Sequence[Any]) -> Iterator[int]:
-    for place in range(1, len(contents)):
-        if _role(contents[place]) == _role(contents[place - 1]) == "model" and _has_call(contents[place]):
+    for place, (before, content) in enumerate(pairwise(map(object_of, contents)), start=1):
+        parts = objects_in(content, "parts")
+        has_call = any("functionCall" in part or "function_call" in part for part in parts)
+        if has_call and before.get("role") == content.get("role") == "model":
             yield place
-
-
-def _role(content: object) -> object:
-    return content.get("role") if isinstance(content, Mapping) else None
-
-
-def _parts(content: object) -> list[Any]:
-    parts = content.get("parts") if isinstance(content, Mapping) else None
-    return parts if isinstance(parts, list) else []
-
-
-def _has_call(content: object) -> bool:
-    return any(
-        isinstance(part, dict) and ("functionCall" in part or "function_call" in part) for part in _parts(content)
-    )
 
 
 def _check(contents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:

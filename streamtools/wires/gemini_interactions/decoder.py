@@ -16,7 +16,7 @@ from ...parts import Finish, ResumePoint
 from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..marks import LEGACY_INTERACTIONS
 from ..plain import PlainDelta
-from ..reading import named_error, provider_error, read_text, rest_of
+from ..reading import list_of, named_error, object_of, read_text, rest_of
 from . import facts
 
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -135,11 +135,10 @@ class InteractionsDecoder(GrowingDecoder):
             self.emit_beside(payload, facts.EVENT_FIELDS, "")
         elif kind in LEGACY_INTERACTIONS:
             self.fail(RemoteProtocolError(facts.LEGACY_SCHEMA, kind="legacy_schema"))
-        elif error := named_error(payload) if kind == "error" else provider_error(payload):
-            self.fail_by(payload, error, facts.ERROR_EVENT)
+        elif kind == "error":
+            self.fail_by(payload, named_error(payload), facts.ERROR_EVENT)
         else:
-            self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
-            self.emit_unknown(payload)
+            self.read_foreign(payload, facts.ERROR_EVENT, kind)
         return out
 
     @override
@@ -200,8 +199,7 @@ class InteractionsDecoder(GrowingDecoder):
 
     def _completed(self, payload: dict[str, Any]) -> None:
         interaction = self._progress(payload)
-        steps = interaction.get("steps")
-        for place, raw in self._unseen(steps if isinstance(steps, list) else []):
+        for place, raw in self._unseen(list_of(interaction.get("steps"))):
             self.warn("terminal_backfill")
             step = self._begin(raw, ("last", place), ("interaction", "steps", place))
             if step is not None:
@@ -560,11 +558,6 @@ _DELTAS: dict[str, Callable[[InteractionsDecoder, GrowingStep, dict[str, Any]], 
 }
 
 
-def object_of(value: object) -> Mapping[str, Any]:
-    """Returns the value if it is an object; else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
 def key_of(index: object) -> object:
     """Returns an index as a key of a table, whatever came as one."""
     return index if isinstance(index, int) else str(index)
@@ -629,9 +622,7 @@ class Hops:
 
 def id_of(payload: Mapping[str, Any]) -> str | None:
     """Returns the id of the interaction that an event names."""
-    interaction = payload.get("interaction")
-    inner = interaction.get("id") if isinstance(interaction, Mapping) else None
-    return read_text(inner) or read_text(payload.get("interaction_id"))
+    return read_text(object_of(payload.get("interaction")).get("id")) or read_text(payload.get("interaction_id"))
 
 
 # -- the account of a cut turn ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ...parts import Finish
 from ..gemini.decoder import GeminiDecoder, error_in, verdict, without_nulls
 from ..gemini.facts import CALL, ERROR_RESPONSE
 from ..plain import PlainDelta
-from ..reading import read_text
+from ..reading import list_of, object_of, read_text
 from ..wire import OpenResponse
 from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
 
@@ -191,15 +191,12 @@ _ACTIVITY = frozenset({"voiceActivity", "voiceActivityDetectionSignal"})
 
 def content_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the content of a message; an empty one if it has none."""
-    content = payload.get("serverContent")
-    return content if isinstance(content, Mapping) else {}
+    return object_of(payload.get("serverContent"))
 
 
 def calls_in(payload: Mapping[str, Any]) -> list[Any]:
     """Returns the calls that a message asks for."""
-    asked = payload.get("toolCall")
-    calls = asked.get("functionCalls") if isinstance(asked, Mapping) else None
-    return calls if isinstance(calls, list) else []
+    return list_of(object_of(payload.get("toolCall")).get("functionCalls"))
 
 
 def asks(payload: Mapping[str, Any]) -> bool:
@@ -217,9 +214,8 @@ def ends(payload: Mapping[str, Any]) -> bool:
 
 def taken_back(payload: Mapping[str, Any]) -> Sequence[str]:
     """Returns the ids of the calls that a message cancels."""
-    cancelled = spelled(payload).get("toolCallCancellation")
-    ids = cancelled.get("ids") if isinstance(cancelled, Mapping) else None
-    return [id_ for id_ in map(read_text, ids) if id_] if isinstance(ids, list) else []
+    ids = list_of(object_of(spelled(payload).get("toolCallCancellation")).get("ids"))
+    return [id_ for id_ in map(read_text, ids) if id_]
 
 
 def is_of_the_user(payload: Mapping[str, Any]) -> bool:
@@ -229,8 +225,7 @@ def is_of_the_user(payload: Mapping[str, Any]) -> bool:
 
 def is_sound(part: object) -> bool:
     """Returns whether a part of the model's content is sound."""
-    data = part.get("inlineData") if isinstance(part, Mapping) else None
-    kind = read_text(data.get("mimeType")) if isinstance(data, Mapping) else None
+    kind = read_text(object_of(object_of(part).get("inlineData")).get("mimeType"))
     return kind is not None and kind.startswith("audio/")
 
 
@@ -280,9 +275,8 @@ class LiveTurns:
 
     def _listen(self, content: Mapping[str, Any]) -> None:
         """Notes whether more of a transcript may come."""
-        turn, transcript = content.get("modelTurn"), content.get("outputTranscription")
-        parts = turn.get("parts") if isinstance(turn, Mapping) else None
-        if isinstance(parts, list) and any(map(is_sound, parts)):
+        transcript = content.get("outputTranscription")
+        if any(map(is_sound, list_of(object_of(content.get("modelTurn")).get("parts")))):
             self._speaks = True
         if isinstance(transcript, Mapping):
             self._speaks = not transcript.get("finished")

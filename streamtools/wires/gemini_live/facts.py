@@ -12,7 +12,7 @@ from ..gemini.facts import CALLS as GEMINI_CALLS
 from ..gemini.facts import RESULT as RESULT
 from ..gemini.facts import RULES as RULES
 from ..gemini.facts import TOOLS as GEMINI_TOOLS
-from ..gemini.facts import output_with_thoughts
+from ..gemini.facts import output_with_thoughts, request
 from ..marks import LIVE
 from ..reading import KnownFields
 from ..usage import Derived, UsageMap
@@ -24,13 +24,6 @@ CALLS = (replace(GEMINI_CALLS[0], name=_FUNCTION),)
 (_PARAMETERS,) = (tools for tools in GEMINI_TOOLS if tools.name == "gemini.parameters")
 
 
-def _request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """Returns the tools of the setup, which has no mode of calling."""
-    own = [entry for entry in entries if "name" not in entry]
-    declared = [entry for entry in entries if "name" in entry]
-    return {"tools": [*([{"functionDeclarations": declared}] if declared else []), *own]}
-
-
 # ``BidiGenerateContentSetup`` of https://ai.google.dev/api/live (read 2026-11-23): `tools`, and no `toolConfig`.
 TOOLS = (
     replace(
@@ -38,7 +31,7 @@ TOOLS = (
         name="gemini.live",
         function=replace(_PARAMETERS.function, name=_FUNCTION),
         strict=None,
-        request=_request,
+        request=lambda entries, strict: request(entries, False),
         choice={},
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...schema.dialects import OLLAMA, PLAIN
 from ..formats import ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..history_rules import HistoryRules
@@ -45,13 +43,11 @@ RESULT = ResultFormat(
 TOOLS = (ToolFormat(name="ollama.chat", dialect=OLLAMA, names=None, function=FUNCTION_TOOL),)
 
 
-def answer_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``format``. https://docs.ollama.com/capabilities/structured-outputs"""
-    return {"format": schema}
-
-
+# https://docs.ollama.com/capabilities/structured-outputs
 # The server makes a grammar of the schema as it is: its own type of tools' properties has no part in it.
-STRUCTURED = StructuredOutput(request=answer_format, strict=StrictForm(dialect=PLAIN, location="`format`"))
+STRUCTURED = StructuredOutput(
+    request=lambda name, schema, strict: {"format": schema}, strict=StrictForm(dialect=PLAIN, location="`format`")
+)
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",

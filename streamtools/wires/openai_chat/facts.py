@@ -19,20 +19,9 @@ from ..usage import UsageMap
 
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
 FINISHES: dict[str, Finish] = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "end_turn": "stop",
-    "COMPLETE": "stop",
-    "STOP": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "MAX_TOKENS": "length",
+    **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn", "COMPLETE", "STOP"), "stop"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "MAX_TOKENS"), "length"),
     "content_filter": "content_filter",
     "error": "error",
 }

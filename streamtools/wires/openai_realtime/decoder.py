@@ -17,7 +17,7 @@ from ...parts import Finish
 from ..openai_responses.decoder import ResponsesDecoder
 from ..openai_responses.facts import WAITING
 from ..openai_responses.lanes import LaneWords, ResponseLanes
-from ..reading import named_error, provider_error, read_text
+from ..reading import named_error, object_of, provider_error, read_text
 from .facts import DONE, EVENT_FIELDS, FINISHES, LATER, PASSED_ON, REPEATED, REPEATING, TEXT_DELTAS, TEXT_DONES
 
 
@@ -49,11 +49,9 @@ class RealtimeDecoder(ResponsesDecoder):
     @override
     def _terminal(self, payload: dict[str, Any]) -> None:
         self._progress(payload)
-        response = payload.get("response")
-        response = response if isinstance(response, dict) else {}
+        response = object_of(payload.get("response"))
         self.read_usage(response.get("usage"))
-        details = response.get("status_details")
-        details = details if isinstance(details, dict) else {}
+        details = object_of(response.get("status_details"))
         status = read_text(response.get("status")) or "without a status"
         if status == "failed":
             error = provider_error({"error": details.get("error")})

@@ -18,7 +18,7 @@ from ...parts import Finish, ResumePoint
 from ...text import well_formed
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
-from ..reading import KnownFields, malformed, named_error, place_of, provider_error, read_text, unread
+from ..reading import KnownFields, malformed, named_error, object_of, place_of, provider_error, read_text, unread
 from . import facts
 from .items import (
     OPAQUE,
@@ -210,11 +210,8 @@ class ResponsesDecoder(ItemTexts):
                 self._followed.begin(payload)
         elif isinstance(kind, str) and self._says_nothing_new(kind, payload):
             pass
-        elif error := provider_error(payload):
-            self.fail_by(payload, error, facts.ERROR_EVENT)
         else:
-            self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
-            self.emit_unknown(payload)
+            self.read_foreign(payload, facts.ERROR_EVENT, kind)
         return out
 
     def terminate(self) -> list[Event]:
@@ -272,7 +269,7 @@ class ResponsesDecoder(ItemTexts):
         self._progress(payload)
 
     def _progress(self, payload: dict[str, Any]) -> None:
-        response = _object(payload.get("response"))
+        response = object_of(payload.get("response"))
         if not self._started:
             self.emit_start(response.get("model"), response.get("id"))
             self._response = {key: response[key] for key in ("id", "model", "store") if key in response}
@@ -283,7 +280,7 @@ class ResponsesDecoder(ItemTexts):
 
     def _terminal(self, payload: dict[str, Any]) -> None:
         self._progress(payload)
-        response = _object(payload.get("response"))
+        response = object_of(payload.get("response"))
         self.read_usage(response.get("usage"))
         status = response.get("status")
         if not isinstance(status, str) or status not in facts.STATUSES or status == "completed":
@@ -294,7 +291,7 @@ class ResponsesDecoder(ItemTexts):
             return
         if isinstance(output := response.get("output"), list):
             self._reconcile(output)
-        reason = _object(response.get("incomplete_details")).get("reason")
+        reason = object_of(response.get("incomplete_details")).get("reason")
         self._finish_raw = reason if isinstance(reason, str) and reason else status
         self._ended = self.done = True
 
@@ -322,7 +319,7 @@ class ResponsesDecoder(ItemTexts):
     def _notice(self, payload: dict[str, Any]) -> None:
         """Passes on an answer to what the client sent, which says nothing about the response."""
         if (code := facts.NOTICES[payload["type"]]) is not None:
-            self.warn(code, str(_object(payload.get("error")).get("code"))[: self.limits.max_name_bytes])
+            self.warn(code, str(object_of(payload.get("error")).get("code"))[: self.limits.max_name_bytes])
         self.emit_unknown(payload)
 
     # -- items --
@@ -374,13 +371,15 @@ class ResponsesDecoder(ItemTexts):
             self.emit_start(None, None)
         return self._register.open(type_, index, id_)
 
+    def _meant(self, payload: dict[str, Any], type_: str) -> Item | None:
+        return self._register.find(type_, payload.get("output_index"), payload.get("item_id"), payload.get("call_id"))
+
     def _item_of(self, payload: dict[str, Any], type_: str) -> Item | None:
         """Returns the item that a delta belongs to, if that is still open. One that was not announced begins here."""
-        index, id_ = payload.get("output_index"), payload.get("item_id")
-        item = self._register.find(type_, index, id_, payload.get("call_id"))
+        id_, item = payload.get("item_id"), self._meant(payload, type_)
         if item is None:
             self.warn("delta_without_block")
-            return self._new_item(type_, index, id_)
+            return self._new_item(type_, payload.get("output_index"), id_)
         if item.done or item.text_done:
             self.warn("delta_after_stop")
             return None
@@ -461,13 +460,8 @@ class ResponsesDecoder(ItemTexts):
             piece, problem = self.object_text(piece, ("delta",))
         if not isinstance(piece, str):
             self.emit_unknown(payload)
-        elif (item := self._call_of(payload, prefix) or self._ended_call(payload, prefix)) is not None and piece:
+        elif (item := self._call_of(payload, prefix) or self._meant(payload, facts.ARGUMENTS[prefix][0])) and piece:
             self.out.append(grown(item, piece, problem))
-
-    def _ended_call(self, payload: dict[str, Any], prefix: str) -> Item | None:
-        type_, _ = facts.ARGUMENTS[prefix]
-        index, id_ = payload.get("output_index"), payload.get("item_id")
-        return self._register.find(type_, index, id_, payload.get("call_id"))
 
     def _arguments_done(self, payload: dict[str, Any]) -> None:
         item = self._call_of(payload, payload["type"].removesuffix(".done"))
@@ -555,7 +549,3 @@ ResponsesDecoder.handlers = {
 
 def _same(item: Item, raw: dict[str, Any]) -> bool:
     return item.identity == identity(raw) and (item.identity is not None or item.head == raw)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

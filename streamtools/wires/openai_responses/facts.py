@@ -89,12 +89,14 @@ TOOLS = (
 )
 
 
-def text_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """Returns ``text``. https://platform.openai.com/docs/guides/structured-outputs"""
-    return {"text": {"format": {"type": "json_schema", "name": name, "strict": strict, "schema": schema}}}
-
-
-STRUCTURED = StructuredOutput(request=text_format, strict=replace(STRICT, location="`text.format`"), loose=OPENAI)
+# https://platform.openai.com/docs/guides/structured-outputs
+STRUCTURED = StructuredOutput(
+    request=lambda name, schema, strict: {
+        "text": {"format": {"type": "json_schema", "name": name, "strict": strict, "schema": schema}}
+    },
+    strict=replace(STRICT, location="`text.format`"),
+    loose=OPENAI,
+)
 
 # 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
 NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."

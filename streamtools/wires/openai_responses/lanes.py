@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..reading import read_text
+from ..reading import object_of, read_text
 from ..wire import OpenResponse
 from .facts import ERRORS, NOTICES, QUIET, TERMINALS, WAITING
 from .items import Register
@@ -68,7 +68,7 @@ class Followed:
             return self._named(id_, read_text(lane))
         if kind in NOTICES:
             return None
-        if kind == "response.created" and self._is_another(id_):
+        if kind == "response.created" and id_ != self._id and (self._id is not None or self._register.items):
             self._elsewhere, self._elsewhere_id = True, id_
             return self._named(id_)
         if id_ is None:
@@ -82,16 +82,13 @@ class Followed:
         known, self._has_others = self._has_others, True
         return id_ or ("" if known else lane or "without an id")
 
-    def _is_another(self, id_: str | None) -> bool:
-        return id_ != self._id and (self._id is not None or bool(self._register.items))
-
     def _is_same(self, id_: str, payload: Mapping[str, Any]) -> bool:
         """Returns whether an event with an id, which is not the first one, is of this response."""
         if id_ == self._id:
             return True
         if self._has_others:
             return False
-        kind, response = read_text(payload.get("type")), _response_of(payload)
+        kind, response = read_text(payload.get("type")), object_of(payload.get("response"))
         if kind == "response.failed" or (kind in TERMINALS and response.get("status") == "failed"):
             return True  # a failure without its reason would be a cut; and nothing runs because of it
         self._rotates = self._rotates or (kind in WAITING and not self._register.items)
@@ -100,12 +97,7 @@ class Followed:
 
 def id_of(payload: Mapping[str, Any]) -> str | None:
     """Returns the id of the response that an event names."""
-    return read_text(_response_of(payload).get("id")) or read_text(payload.get("response_id"))
-
-
-def _response_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    response = payload.get("response")
-    return response if isinstance(response, Mapping) else {}
+    return read_text(object_of(payload.get("response")).get("id")) or read_text(payload.get("response_id"))
 
 
 # -- the responses of a connection -----------------------------------------------------------------------------------
@@ -190,8 +182,7 @@ class ResponseLanes:
         words = self._words
         if kind is None or kind in words.quiet or kind in words.notices or kind.startswith(words.beside):
             return False
-        item = payload.get("item")
-        item_id = payload.get("item_id") or (item.get("id") if isinstance(item, Mapping) else None)
+        item_id = payload.get("item_id") or object_of(payload.get("item")).get("id")
         return id_of(payload) is not None or (kind.startswith("response.") and read_text(item_id) is not None)
 
     def _on(self, lane: str | None) -> OpenResponse | None:
@@ -205,11 +196,8 @@ class ResponseLanes:
         return self._with_id(id_) or self._begin(id_, lane)
 
     def _named(self, payload: Mapping[str, Any], kind: str | None) -> OpenResponse | None:
-        steer = payload.get("steer")
-        target = (
-            steer.get("previous_response_id") if kind in self._words.notices and isinstance(steer, Mapping) else None
-        )
-        return self._with_id(read_text(target) or id_of(payload))
+        steer = object_of(payload.get("steer")) if kind in self._words.notices else {}
+        return self._with_id(read_text(steer.get("previous_response_id")) or id_of(payload))
 
     def _with_id(self, id_: str | None) -> OpenResponse | None:
         return next((one for one in self.open if one.id == id_), None) if id_ is not None else None
