@@ -101,9 +101,12 @@ def test_a_line_that_is_no_json_after_others_ends_the_stream() -> None:
 
 
 def test_the_end_inside_the_first_payload_is_no_answer() -> None:
-    for body in (ARRAY[:20], b"\0\0\0\x50\0\0"):
-        assert every_way(body).error.kind == "stream_truncated"
-    assert every_way(b'{"choices":[{"delta"').error.kind == "not_event_stream"
+    event = b'event: message_start\r\nid: 1\r\n: hello\r\ndata: {"choices": [{"x": "\xc3\xa9'
+    cut = [event[:size] for size in range(1, len(event) + 1)]
+    for body in (ARRAY[:20], b"\0\0\0\x50\0\0", b'{"choices":[{"delta"', b"data", b'data: {"a": "b', *cut):
+        assert every_way(body).error.kind == "stream_truncated", body
+    for body in (b"Bad Gateway", b"data: Bad", b'data: {}data: {"a"', b'event: adata: {"a"', b"{oops"):
+        assert every_way(body).error.kind == "not_event_stream", body
     assert every_way(BOM).error.kind == every_way(b"").error.kind == "empty_stream"
 
 

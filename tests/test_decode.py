@@ -208,7 +208,7 @@ def test_the_stream_start_names_wire_model_and_response_once(wire: str) -> None:
         (b": ping\n\n: ping\n\n", "empty_stream", "no event"),
         (b"\xef\xbb\xbf", "empty_stream", "no event"),
         (b"<!doctype html><title>502</title>", "not_event_stream", "an HTML page"),
-        (b'{"choices":[{"text":"Hi"}], "a": 1', "not_event_stream", "no event stream"),
+        (b'{"choices":[{"text":"Hi"}], "a": 1', "stream_truncated", "before its first payload"),
         (b'{"answer":{"content":"Hi"}}', "not_event_stream", "stream=True"),
         (b'{"error":{"message":"No key","type":"auth"}}', "provider_error", "No key"),
         (b'{"error":"No key"}', "provider_error", "No key"),

@@ -29,6 +29,7 @@ SLICE_BYTES = 64 << 10
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10  # bytes kept of a body without a single payload, to find out what it is instead
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")  # of an event in an event stream
 _TOLERANT_BYTES = 1 << 20  # of an object that the fast parser refuses: the other one takes some 10 ms
 
 
@@ -115,7 +116,8 @@ class Body:
                 return error
             hint = "a JSON object and no event stream; was the request sent without stream=True?"
             return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
-        if self._framing is None or self._framing.name not in ("sse", "ndjson"):
+        is_odd = self._framing is not None and self._framing.name in ("sse", "ndjson")
+        if not is_odd or _is_begun(bytes(self._head).removeprefix(_BOM).lstrip()):
             return TruncatedStream("the body ended before its first payload was whole")
         what = "an HTML page" if text[:1] == b"<" else "no event stream"
         if text[:5] in (b"data:", b"event") and b"\n" not in text:
@@ -124,6 +126,25 @@ class Body:
             what = "JSON objects with nothing between them (pass each as a dict, or put line ends between them)"
         shown = excerpt(text, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
+
+
+def _is_begun(text: bytes) -> bool:
+    """Returns whether a body without a payload is the beginning of an object, or of an event of an event stream."""
+    data = text
+    if text[:1] != b"{":
+        *whole, last = text.splitlines()
+        fields = [*whole, *([] if any(name.startswith(last) for name in _FIELDS) else [last])]
+        named = [(name, line[len(name) :]) for line in fields for name in _FIELDS if line.startswith(name)]
+        if len(named) < len(fields) or any(name != b"data:" and b"data:" in value for name, value in named):
+            return False
+        data = b"\n".join(value for name, value in named if name == b"data:").strip()
+    from pydantic_core import from_json  # bodies nearly always have a payload
+
+    try:
+        from_json(data or b"{")
+    except ValueError as error:
+        return str(error).startswith("EOF while parsing")
+    return False
 
 
 def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
