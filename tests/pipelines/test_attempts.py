@@ -1,85 +1,152 @@
-"""Answers that break off and are asked for again: on every wire, cut anywhere, with other ids, order and text."""
+"""Answers that break off and are asked for again: on every wire, cut anywhere, with other ids, order, calls and text.
+
+A seed makes a *conversation*: what a model says in each step, and how it words it when it is asked again. Each is run
+once for each place at which one of its answers can break off: between two items that the source hands out.
+"""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import httpx
 import orjson
 import pytest
-import responses_streams as r
-from gemini_streams import call as gemini_call
-from gemini_streams import response as gemini_response
-from gemini_streams import text as gemini_text
-from profiles import FULL
-from streams import anthropic, chat, sse, stream
+from arranged import Part, arranged
+from every_wire import FRAMINGS, framed
+from streams import stream
+from wire_cases import CASES
+from wire_cases.names import CHAT, MISTRAL
 
-from streamtools import (
-    Event,
-    Observation,
-    Retry,
-    TextDelta,
-    ToolCallValidated,
-    agent_loop,
-    tool,
-)
+from streamtools import Event, Observation, Retry, TextDelta, ToolCallValidated, agent_loop, tool
 from streamtools.dispatch import MemoryStore
-from streamtools.events import AttemptBegan, AttemptCommitted, AttemptDiscarded, StepEnd, StepStart, ToolCallStart
+from streamtools.events import (
+    AttemptBegan,
+    AttemptCommitted,
+    AttemptDiscarded,
+    ReasoningDelta,
+    StepEnd,
+    StepStart,
+    ToolCallStart,
+)
 from streamtools.history import lint
+from streamtools.integrations.httpx import Tap
 
-pytestmark = pytest.mark.anyio
-AT_ONCE = Retry(backoff=0, after_output=True, attempts=3, jitter=lambda: 0.0)
-ASKED = [{"role": "user", "content": "Pay 3, please."}]
-CONTENTS = [{"role": "user", "parts": [{"text": "Pay 3, please."}]}]
-
-Call = tuple[str, str, dict[str, Any]]  # id, name, arguments
-
-
-def responses(texts: Sequence[str], calls: Sequence[Call]) -> list[bytes]:
-    payloads: list[dict[str, Any]] = [r.CREATED]
-    items: list[dict[str, Any]] = []
-    if texts:
-        name = f"msg_{len(''.join(texts))}"
-        payloads.append(r.added(0, r.message(id=name, status="in_progress")))
-        payloads += [{**r.text(0, piece), "item_id": name} for piece in texts]
-        items.append(r.message(r.output_text("".join(texts)), id=name))
-        payloads.append(r.done(0, items[0]))
-    for index, (call_id, name, arguments) in enumerate(calls, len(items)):
-        head = {"type": "function_call", "id": f"fc{call_id}", "call_id": call_id, "name": name}
-        payloads.append(r.added(index, {**head, "arguments": ""}))
-        items.append({**head, "arguments": orjson.dumps(arguments).decode(), "status": "completed"})
-        payloads.append(r.done(index, items[-1]))
-    return sse([*payloads, r.ended(output=items)], named=True)
-
-
-def gemini(texts: Sequence[str], calls: Sequence[Call]) -> list[bytes]:
-    payloads = [gemini_response(gemini_text(piece)) for piece in texts]
-    payloads += [gemini_response(gemini_call(name, arguments)) for _, name, arguments in calls]
-    payloads.append(gemini_response(gemini_text(""), finish="STOP"))
-    return [b"data: " + orjson.dumps(payload) + b"\r\n\r\n" for payload in payloads]
-
-
-def _texts(calls: Sequence[Call]) -> list[tuple[str, str, str]]:
-    return [(call_id, name, orjson.dumps(arguments).decode()) for call_id, name, arguments in calls]
-
-
-WIRES: dict[str, tuple[Callable[[Sequence[str], Sequence[Call]], list[bytes]], list[Any]]] = {
-    "openai.chat_completions": (
-        lambda texts, calls: chat(texts, _texts(calls), "tool_calls" if calls else "stop"),
-        ASKED,
-    ),
-    "anthropic.messages": (
-        lambda texts, calls: anthropic(texts, _texts(calls), "tool_use" if calls else "end_turn"),
-        ASKED,
-    ),
-    "openai.responses": (responses, ASKED),
-    "gemini.generate_content": (gemini, CONTENTS),
+pytestmark = [pytest.mark.anyio, pytest.mark.deadline(600)]
+AGAIN = Retry(backoff=0, after_output=True, attempts=4, jitter=lambda: 0.0)
+STARTS = ("auto", "early", "manual", "tapped")
+MODELS = {
+    "anthropic.messages": "claude-opus-5",
+    "bedrock.converse_stream": "anthropic.claude-opus-4-5-20251101-v1:0",
+    "gemini.generate_content": "gemini-3-pro-preview",
+    "mistral.chat": "mistral-large-latest",
+    "openai.chat_completions": "gpt-5",
+    "openai.responses": "gpt-5",
 }
+TYPES = {"sse": "text/event-stream", "ndjson": "application/x-ndjson", "json_array": "application/json",
+         "aws_eventstream": "application/vnd.amazon.eventstream"}  # fmt: skip
+
+# -- what the model says --------------------------------------------------------------------------------------------
+
+Wanted = tuple[str, dict[str, Any]]  # a tool, its arguments
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says in a step."""
+
+    texts: tuple[str, ...]
+    """One more than calls: before, between and behind them; an empty one is left out."""
+    calls: tuple[Wanted, ...] = ()
+    reasoning: str = ""
+
+    def parts(self, ids: Iterator[str]) -> list[Part]:
+        found: list[Part] = [("reasoning", _pieces(self.reasoning))] if self.reasoning else []
+        for number, text in enumerate(self.texts):
+            if text:
+                found.append(("text", _pieces(text)))
+            if number < len(self.calls):
+                name, arguments = self.calls[number]
+                found.append(("calls", [(next(ids), name, orjson.dumps(arguments).decode())]))
+        return found
+
+
+def _pieces(text: str) -> list[str]:
+    middle = len(text) // 2
+    return [piece for piece in (text[:middle], text[middle:]) if piece]
+
+
+def answer_of(chance: random.Random, step: int) -> Answer:
+    tools: list[Wanted] = [
+        ("pay", {"amount": 10 * step + 1}),
+        ("pay", {"amount": 10 * step + 2}),
+        ("rate", {"of": chance.choice(["EUR", "CHF"])}),
+        ("note", {"text": f"é{step}"}),
+    ]
+    calls = tuple(chance.sample(tools, chance.choice((1, 2, 2, 3))))
+    texts = tuple(chance.choice(["", f"Now {step}. ", "Héllo. "]) for _ in range(len(calls) + 1))
+    return Answer(texts, calls, chance.choice(["", "I think."]))
+
+
+def again(answer: Answer, chance: random.Random, differs: bool) -> Answer:
+    """What the model says when it is asked again: in a third of the conversations something else."""
+    if not differs:
+        return answer
+    kind = chance.randrange(3)
+    if kind == 0:
+        return Answer(tuple(f"{text}Or so. " for text in answer.texts), answer.calls, answer.reasoning)
+    if kind == 1:
+        return Answer(answer.texts[::-1], answer.calls[::-1], answer.reasoning)
+    others = tuple((name, {key: value * 1001 if name == "pay" else value + "x" for key, value in given.items()})
+                   for name, given in answer.calls[1:])  # fmt: skip
+    return Answer(answer.texts[: len(others) + 1] or ("",), others or (("rate", {"of": "GBP"}),))
+
+
+@dataclass
+class Conversation:
+    """What a model says in each step, and the bodies of its answers."""
+
+    seed: int
+    wire: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    shape: str = "events"
+
+    def __post_init__(self) -> None:
+        chance = random.Random(self.seed)
+        self.wire = list(CASES)[self.seed % len(CASES)]
+        self.answers = [answer_of(chance, step) for step in range(1, 3 if chance.random() < 0.3 else 2)]
+        self.answers.append(Answer((f"Done {self.seed}.",)))
+        self.shape = ("events", "bytes", "payloads")[self.seed // len(CASES) % 3]
+
+    def body(self, answer: Answer, response: str) -> list[Any]:
+        """The items that a source hands out for an answer."""
+        ids = (f"{number}{response:0>8}" for number in range(9))  # nine characters, as Mistral wants
+        payloads = arranged(self.wire, answer.parts(ids), pieces=1 + self.seed % 2, response=response)
+        if self.shape == "payloads":
+            return payloads
+        items = framed(self.wire, payloads)
+        if self.wire in (CHAT, MISTRAL):
+            items.append(b"data: [DONE]\n\n")
+        if self.shape == "events":
+            return items
+        whole, size = b"".join(items), 101 + self.seed % 203
+        return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+    def cuts(self) -> Iterator[tuple[int, int]]:
+        """Each step, and each number of items before its answer breaks off."""
+        for step, answer in enumerate(self.answers):
+            for cut in range(len(self.body(answer, "1")) + 1):
+                yield step, cut
+
+
+# -- who asks, and what happens -------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -88,15 +155,14 @@ class Bank:
 
     done: Counter[str] = field(default_factory=Counter)
 
-    def tools(self, operation: str | None = None) -> list[Any]:
-        @tool(effect="once", operation=operation)
+    def tools(self, start: str) -> list[Any]:
+        @tool(effect="once", operation="amount" if start == "early" else None)
         async def pay(amount: int) -> str:
             """Pay."""
             self.done[f"pay {amount}"] += 1
             await anyio.lowlevel.checkpoint()
             return "paid"
 
-        @tool(effect="pure")
         async def rate(of: str) -> int:
             """Look a rate up."""
             self.done[f"rate {of}"] += 1
@@ -110,25 +176,56 @@ class Bank:
             await anyio.lowlevel.checkpoint()
             return "noted"
 
-        return [pay, rate, note]
+        return [pay, rate if start == "tapped" else tool(rate, effect="pure"), note]
 
 
-FIRST: list[Call] = [
-    ("a", "rate", {"of": "EUR"}),
-    ("b", "pay", {"amount": 3}),
-    ("c", "note", {"text": "x"}),
-]
-"""The calls of the answer that breaks off."""
-AGAIN: dict[str, tuple[list[str], list[Call]]] = {
-    "the same ids": (["Let ", "me."], FIRST),
-    "new ids, another order": (
-        ["Let us."],
-        [("d", "note", {"text": "x"}), ("e", "pay", {"amount": 3}), ("f", "rate", {"of": "EUR"})],
-    ),
-    "another answer": (["It depends."], [("a", "rate", {"of": "CHF"})]),
-    "no calls": (["I cannot."], []),
-}
-"""How the model answers the next time."""
+class Model:
+    """Answers as its conversation has it; some of its answers break off.
+
+    It asks for a payment again if an answer was cut before that was made, and, with early starts, where an operation
+    has a name, also if it was made.
+    """
+
+    def __init__(self, conversation: Conversation, bank: Bank, start: str, cuts: dict[tuple[int, int], int]) -> None:
+        self.conversation, self.bank, self.start = conversation, bank, start
+        self.cuts = cuts
+        """After how many items the n-th attempt of a step breaks off."""
+        self.asked: list[list[Any]] = []
+        self.step, self.attempt = -1, 1
+        self.chance = random.Random(conversation.seed)
+        self.owed: tuple[Wanted, ...] = ()
+        self.is_tapped = False
+
+    async def __call__(self, messages: list[Any], tools: Any) -> Any:
+        await anyio.lowlevel.checkpoint()
+        if not self.asked or self.asked[-1] != messages:
+            self.step, self.attempt = self.step + 1, 1
+        else:
+            self.attempt += 1
+        self.asked.append(list(messages))
+        answers, differs = self.conversation.answers, self.conversation.seed % 3 == 0
+        answer = answers[min(self.step, len(answers) - 1)]
+        if self.attempt > 1:
+            answer = again(answer, self.chance, differs)
+        if self.attempt == 1 and self.owed:
+            answer = self._with_owed(answer)
+        if self.attempt > 1 or self.step == 0 or answer.calls:
+            self.owed = tuple(one for one in answer.calls if one[0] == "pay")
+        items = self.conversation.body(answer, f"{len(self.asked)}s{self.conversation.seed}")
+        cut = self.cuts.get((self.step, self.attempt))
+        if cut is None:
+            return stream(items)
+        errors = (ConnectionResetError("reset"), None, httpx.ReadError("gone"))
+        return stream(items[:cut], then=errors[(cut + self.conversation.seed) % 3])
+
+    def _with_owed(self, answer: Answer) -> Answer:
+        is_careless = self.start == "early" and self.conversation.seed % 2 == 0 and self.step < 3
+        owed = [
+            one for one in self.owed
+            if one not in answer.calls and (is_careless or not self.bank.done[f"pay {one[1]['amount']}"])
+        ]  # fmt: skip
+        calls = (*owed, *answer.calls)
+        return Answer((answer.texts[0], *["" for _ in owed], *answer.texts[1:]), calls, answer.reasoning)
 
 
 class Reader:
@@ -145,34 +242,17 @@ class Reader:
         else:
             self.kept.append(event)
 
-    def texts(self) -> dict[int, str]:
+    def texts(self, kind: type[TextDelta] | type[ReasoningDelta]) -> dict[int, str]:
         found: dict[int, str] = {}
         for event in self.kept:
-            if isinstance(event, TextDelta):
+            if isinstance(event, kind):
                 found[event.step] = found.get(event.step, "") + event.text
         return found
 
 
-class Model:
-    """Gives the bodies in turn, and the last one as soon as it has read results."""
-
-    def __init__(self, *bodies: Any) -> None:
-        self.bodies = list(bodies)
-        self.asked: list[list[Any]] = []
-
-    async def __call__(self, messages: list[Any], tools: Any) -> Any:
-        self.asked.append(list(messages))
-        await anyio.lowlevel.checkpoint()
-        body = self.bodies.pop(-1 if len(messages) > len(self.asked[0]) else 0)
-        if isinstance(body, Exception):
-            raise body
-        return body if hasattr(body, "__anext__") else stream(body)
-
-
-async def read(run: Any) -> Reader:
+async def read(run: Any, is_manual: bool) -> Reader:
     """Reads a run to its end; with manual starts, runs every call that is ready."""
     reader = Reader()
-    is_manual = run._options.get("start") == "manual"
     async with run, anyio.create_task_group() as tasks:
         while run.outcome is None:
             async for event in run:
@@ -184,56 +264,135 @@ async def read(run: Any) -> Reader:
     return reader
 
 
-def check(reader: Reader, run: Any, bank: Bank, wire: str, place: str) -> None:
+class Body(httpx.AsyncByteStream):
+    """A body that is closed with its response."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = items
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await anext(self.items)
+
+    async def aclose(self) -> None:
+        await self.items.aclose()
+
+
+class Tapped:
+    """A model behind a client with a tap."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tap = Tap(httpx.MockTransport(self._answer), wire=model.conversation.wire, scope=lambda: "one")
+        self.client = httpx.AsyncClient(transport=self.tap)
+        self.messages: list[Any] = []
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        kind = TYPES[FRAMINGS[self.model.conversation.wire][0]]
+        body = await self.model(self.messages, None)
+        return httpx.Response(200, headers={"content-type": kind}, stream=Body(body))
+
+    async def __call__(self, messages: list[Any], tools: Any) -> Any:
+        self.messages = messages
+        request = self.client.build_request("POST", "http://model/")
+        response = await self.client.send(request, stream=True)
+        return response if self.model.conversation.seed % 2 else self._items(response)
+
+    async def _items(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
+        """Hands on what an SDK would have read: the tap goes on beside it."""
+        try:
+            async with aclosing(aiter(response.stream)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            await response.aclose()
+
+
+# -- the laws -------------------------------------------------------------------------------------------------------
+
+
+def check(reader: Reader, run: Any, model: Model, bank: Bank) -> None:
     """Checks what holds of every run, wherever an answer of it broke off."""
-    assert run.outcome == "answered", place
-    assert [count for what, count in bank.done.items() if what.startswith("pay") and count > 1] == [], place
-    assert lint(run.messages, wire) == [], place
-    assert reader.texts() == {turn_at: turn.text for turn_at, turn in enumerate(run.turns) if turn.text}, place
+    wire = model.conversation.wire
+    assert run.outcome == "answered"
+    assert [what for what, count in bank.done.items() if what.startswith("pay") and count > 1] == []
+    assert reader.texts(TextDelta) == {step: turn.text for step, turn in enumerate(run.turns) if turn.text}
+    assert reader.texts(ReasoningDelta) == {
+        step: turn.reasoning for step, turn in enumerate(run.turns) if turn.reasoning
+    }
+    following = [*run.messages, CASES[wire].native.user("Thanks.")]
+    for messages in (*model.asked, following):
+        assert lint(messages, wire, last=True, model=MODELS.get(wire)) == []
     began = [event for event in reader.events if isinstance(event, AttemptBegan)]
     over = [event for event in reader.events if isinstance(event, (AttemptDiscarded, AttemptCommitted))]
-    assert [one.attempt for one in began] == [one.attempt for one in over], place
-    assert (
-        [type(one) for one in reader.events].count(StepStart)
-        == len(run.turns)
-        == len([one for one in reader.events if isinstance(one, StepEnd)])
-    ), place
-    assert [event.seq for event in reader.events] == list(range(len(reader.events))), place
+    assert [one.attempt for one in began] == [one.attempt for one in over]
+    assert len(began) == len(model.asked)
+    steps = [[type(one) for one in reader.events].count(kind) for kind in (StepStart, StepEnd)]
+    assert steps == [len(run.turns)] * 2
+    assert [event.seq for event in reader.events] == list(range(len(reader.events)))
     announced = [event.call_id for event in reader.events if isinstance(event, ToolCallStart)]
     observed = [event.call_id for event in reader.events if isinstance(event, Observation)]
-    assert Counter(announced) == Counter(observed), place
+    assert Counter(announced) == Counter(observed)
     for turn in run.turns:
-        assert all(seen.outcome != "discarded" for seen in turn.observations), place
-        assert {seen.call_id for seen in turn.observations} == {call.call_id for call in turn.calls}, place
+        assert all(seen.outcome != "discarded" for seen in turn.observations)
+        assert {seen.call_id for seen in turn.observations} == {call.call_id for call in turn.calls}
 
 
-def cases() -> Iterator[tuple[str, str, str, int, BaseException | None]]:
-    """Yields wire, start, the next answer, the number of events before the break, and the error; all of them where
-    everything is tried, else each break of each wire in one way."""
-    errors = (ConnectionResetError("reset"), None)
-    for wire, (compose, _) in WIRES.items():
-        breaks = len(compose(["Let ", "me see."], FIRST))
-        for number, (start, cut, again, error) in enumerate(
-            product(("auto", "early", "manual"), range(breaks), AGAIN, errors)
-        ):
-            if error is None and cut == breaks - 1:
-                continue  # on some wires nothing is missing but a marker that nobody needs
-            if FULL or number % 8 == (3 * cut + len(start)) % 8:
-                yield wire, start, again, cut, error
-
-
-@pytest.mark.deadline(600)
-async def test_an_answer_that_breaks_off_anywhere_is_asked_for_again_and_nothing_happens_twice() -> None:
+async def run_once(conversation: Conversation, start: str, cuts: dict[tuple[int, int], int]) -> None:
     bank = Bank()
-    kinds = {start: bank.tools("amount" if start == "early" else None) for start in ("auto", "early", "manual")}
-    for wire, start, again, cut, error in cases():
-        compose, asked = WIRES[wire]
-        texts, calls = AGAIN[again]
-        bank.done.clear()
-        body = stream(compose(["Let ", "me see."], FIRST)[:cut], then=error)
-        model = Model(body, compose(texts, calls), compose(["Done."], []))
-        options: dict[str, Any] = {"store": MemoryStore()} if start == "early" else {}
-        run = agent_loop(model, asked, tools=kinds[start], wire=wire, retry=AT_ONCE, start=start, **options)
-        with anyio.fail_after(30):
-            reader = await read(run)
-        check(reader, run, bank, wire, f"{wire}, {start}, {again}, cut at {cut}, {error!r}")
+    model = Model(conversation, bank, start, cuts)
+    ask: Callable[..., Any] = model
+    tools, options = bank.tools(start), dict[str, Any](start=start)
+    if start == "early":
+        options["store"] = MemoryStore()
+    elif start == "tapped":
+        ask = tapped = Tapped(model)
+        tools[1] = tool(tapped.tap.tool(tools[1], effect="pure"), effect="pure")
+        options = {}
+    asked = [CASES[conversation.wire].native.user("Pay, please.")]
+    run = agent_loop(ask, asked, tools=tools, wire=conversation.wire, retry=AGAIN, **options)
+    with anyio.fail_after(30):
+        reader = await read(run, start == "manual")
+        if start == "tapped":
+            await tapped.client.aclose()
+    check(reader, run, model, bank)
+
+
+def ways(seeds: range, backend: str) -> Iterator[tuple[Conversation, str, dict[tuple[int, int], int]]]:
+    """Yields each conversation with each place to break off, each time with the next start, on one of the two backends;
+    in a third of the cases the second attempt breaks off, too."""
+    for seed in seeds:
+        conversation = Conversation(seed)
+        for number, (step, cut) in enumerate(conversation.cuts()):
+            if number % 2 == (backend == "trio"):
+                start = STARTS[(number // 2 + seed // len(CASES)) % len(STARTS)]
+                if start == "tapped" and conversation.shape == "payloads":
+                    start = STARTS[number % 3]  # a tap copies bytes
+                twice = {(step, 2): (cut * 7 + seed) % (cut + 3)} if number % 3 == 0 else {}
+                yield conversation, start, {(step, 1): cut, **twice}
+
+
+async def hold(seeds: range, backend: str, every: int) -> None:
+    """Runs the conversations with every n-th place to break off; raises what has failed."""
+    failed: list[Exception] = []
+    for conversation, start, cuts in islice(ways(seeds, backend), 0, None, every):
+        try:
+            await run_once(conversation, start, cuts)
+        except Exception as error:
+            error.add_note(f"{conversation.wire}, seed {conversation.seed}, {conversation.shape}, {start}, cut {cuts}")
+            failed.append(error)
+    if failed:
+        raise ExceptionGroup("runs that break a law", failed[:20])
+
+
+async def test_an_answer_that_breaks_off_is_asked_for_again_and_nothing_happens_twice(anyio_backend_name: str) -> None:
+    await hold(range(33), anyio_backend_name, every=13)
+
+
+@pytest.mark.sweep
+async def test_an_answer_that_breaks_off_anywhere_is_asked_for_again_and_nothing_happens_twice(
+    anyio_backend_name: str,
+) -> None:
+    await hold(range(220), anyio_backend_name, every=1)
