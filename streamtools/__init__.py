@@ -22,6 +22,7 @@ from . import on_demand
 if TYPE_CHECKING:
     from ._version import __version__
     from .decode.decoder import StreamDecoder, parse
+    from .dispatch.answers import CallAnswer
     from .dispatch.approval import Decision, Deny
     from .dispatch.suspended import Suspended
     from .errors import ModelRetry, StreamError, StreamToolsError, ToolError
@@ -45,6 +46,7 @@ else:
             "pipelines.entry": "Pipeline pipeline",
             "pipelines.modelless": "resume run_calls",
             "dispatch.suspended": "Suspended",
+            "dispatch.answers": "CallAnswer",
             "dispatch.approval": "Decision Deny",
             "pipelines.agent_loop": "AgentLoop agent_loop",
             "pipelines.trajectory": "Trajectory",
@@ -69,6 +71,7 @@ __all__ = [
     "resume",
     "run_calls",
     "Suspended",
+    "CallAnswer",
     "Decision",
     "Deny",
     "agent_loop",

@@ -29,6 +29,7 @@ values, tool results or credentials.
     ├─ DecisionError (ValueError)         this decision is not about a call that waits: "unknown_call", or about
     │  │                                  another one than was shown: "changed_call"   .call_id .code
     │  └─ AlreadyDecided                  somebody was first, whose decision holds   .first
+    ├─ AnswerError (ValueError)           this answer is to no call that waits for one   .call_id .code
     ├─ SchemaError (ValueError)           a schema that was given is not valid, or exceeds a limit   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
     └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
@@ -46,6 +47,7 @@ values, tool results or credentials.
        ├─ ToolFailed                      the tool raised; see __cause__
        ├─ InvalidResult                   the tool has run, and its result does not fit the output schema
        ├─ ToolSuspended                   a tool raises it: its end has to come from outside
+       │  └─ AnswerPending                nobody has answered yet
        ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it, or
        │  │                               the tool says so   .by_tool
        │  └─ BeginRefused                 raised in an executor: the call is over, run nothing
@@ -62,6 +64,8 @@ from typing import Literal, Protocol
 from .text import one_line
 
 __all__ = [
+    "AnswerError",
+    "AnswerPending",
     "ApprovalPending",
     "BeginRefused",
     "BudgetExceeded",
@@ -359,6 +363,23 @@ class AlreadyDecided(DecisionError):
         self.first = first
 
 
+class AnswerError(StreamToolsError, ValueError):
+    """An answer does not fit the calls that wait for one, and changes nothing."""
+
+    call_id: str
+    """The id that the answer names, as it was given."""
+    code: Literal["unknown_call", "changed_call", "already_answered", "over"]
+    """``unknown_call``: no call of this id waits for an answer. ``changed_call``: one does, but not the one that was
+    shown. ``already_answered``: it had another answer before, which holds. ``over``: it waits no longer."""
+
+    def __init__(
+        self, call_id: str, code: Literal["unknown_call", "changed_call", "already_answered", "over"], why: str
+    ) -> None:
+        super().__init__(f"answer: the call {one_line(call_id, 100)!r} {why}")
+        self.call_id = call_id
+        self.code = code
+
+
 class ExportError(StreamToolsError, ValueError):
     """The target is unknown, or it cannot carry this tool."""
 
@@ -512,6 +533,16 @@ class ToolSuspended(ToolError):
 
     by_tool: bool | None = True
     """None once it has ended a call; see `ToolNotStarted.by_tool`."""
+
+
+class AnswerPending(ToolSuspended):
+    """The call is done outside, and the block was left before its answer was handed in. `Pipeline.suspended` keeps
+    it."""
+
+    by_tool = None
+
+    def __init__(self, message: str = "the call has no result yet: it waits for an answer from outside") -> None:
+        super().__init__(message)
 
 
 class ToolNotStarted(ToolError):

@@ -7,10 +7,11 @@
         (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
         ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallValidated]          each call; calls may interleave
         [ApprovalRequested [ApprovalResolved]]                            before a call that needs one would start
+        [AnswerRequested]                                                 instead of its start, if it is done outside
         [ToolStarted ToolProgress* Observation]                           while the stream goes on (`effect="pure"`)
       [Observation* AttemptDiscarded]                                the attempt broke off, and another follows
       StreamEnd [AttemptCommitted]
-      [ApprovalRequested [ApprovalResolved]]
+      [ApprovalRequested [ApprovalResolved]] [AnswerRequested]
       [ToolStarted ToolProgress* Observation]                             after it; one `Observation` for every call
     StepEnd
 
@@ -50,6 +51,7 @@ from .parts import (
 from .text import ALWAYS, NEVER, described, one_line, shown_by
 
 __all__ = [
+    "AnswerRequested",
     "ApprovalRequested",
     "ApprovalResolved",
     "AttemptBegan",
@@ -457,6 +459,27 @@ class ApprovalResolved(CausedEvent):
     """Who decided, where that was said: those who approved, or the one who denied."""
     at: float = field(default=0.0, kw_only=True)
     """When the last of them decided, in seconds since 1970, perhaps in another process and long ago."""
+
+
+# -- calls that are done outside ---------------------------------------------------------------------------------
+
+
+@event
+class AnswerRequested(CausedEvent):
+    """The call is handed out: nothing here runs it, and its result has to be handed in: `Pipeline.answer`."""
+
+    call_id: str
+    tool_name: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    """The validated arguments by parameter name, defaults included."""
+    fingerprint: str = field(kw_only=True)
+    """A hash of the tool's name and the arguments, by which an answer names the call that it is to."""
+    rests: bool = field(default=False, kw_only=True)
+    """The run does not wait for the answer: it rests when nothing else goes on."""
+    index: int = field(default=0, kw_only=True)
+    """Position among the turn's calls, from 0."""
+    caller: Caller = field(default="direct", kw_only=True)
+    """As `ToolCall.caller`."""
 
 
 # -- running tools -----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 
 from .errors import StreamError
 from .events import (
+    AnswerRequested,
     ApprovalRequested,
     ApprovalResolved,
     CausedEvent,
@@ -242,6 +243,7 @@ BOUNDARIES: frozenset[type[Event]] = frozenset(
         ToolCallValidated,
         ApprovalRequested,
         ApprovalResolved,
+        AnswerRequested,
         ToolStarted,
         Observation,
         StreamEnd,
@@ -388,6 +390,7 @@ _FIELDS_OF: dict[type[Event], tuple[str, ...]] = {
     ToolCallStart: ("call_id", "name", "kind"),
     ApprovalRequested: ("call_id", "tool_name"),
     ApprovalResolved: ("call_id", "tool_name", "approved", "by", "at"),
+    AnswerRequested: ("call_id", "tool_name", "rests"),
     ToolStarted: ("call_id", "tool_name", "attempt"),
     Observation: (
         "call_id", "tool_name", "outcome", "schema_source", "validated", "validation_error", "observation_type",

@@ -285,6 +285,7 @@ WaitReason: TypeAlias = Literal[
     "reading",  # a policy needs the texts that the model has read
     "turn_end",  # only the end of its turn lets the call start
     "approval",
+    "answer",  # it is done outside, and somebody hands in its result
     "caller",  # calls start by hand
     "key",  # another call works on the same `conflict_key`
     "tool_limit",  # the tool's `max_concurrency`
@@ -324,6 +325,7 @@ WAITS: Mapping[WaitReason, WaitFacts] = {
     "reading": WaitFacts(words="reading", phrase="the texts of its run to be searched", is_passing=True),
     "turn_end": WaitFacts(words="turn's end", phrase="the turn's end", states=("held",)),
     "approval": WaitFacts(words="approval", phrase="approval", states=("asked",), has_own_span=True, reader_acts=True),
+    "answer": WaitFacts(words="answer", phrase="its answer", states=("handed_out",), reader_acts=True),
     "caller": WaitFacts(words="caller", phrase="its caller", reader_acts=True),
     "key": WaitFacts(words="same key", phrase="its key"),
     "tool_limit": WaitFacts(words="tool's limit", phrase="the tool's limit"),

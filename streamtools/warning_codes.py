@@ -115,6 +115,8 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "progress_dropped": WarningFacts("fault", "the consumer was too slow for a tool's reports"),
     "already_decided": WarningFacts("note", "a decision came after another one, which counts"),
     "decision_not_kept": WarningFacts("fault", "the store failed as a decision was kept or looked up; the call waits"),
+    "already_answered": WarningFacts("note", "an answer to a call came after another one, which counts"),
+    "answer_not_kept": WarningFacts("fault", "the store failed as an answer was kept or looked up; the call waits"),
     "result_not_stored": WarningFacts("fault", "a long result could not be written to its file, and is in memory"),
     "result_not_kept": WarningFacts("fault", "the store could not keep a call's result"),
     "source_close_failed": WarningFacts("fault", "closing the source raised"),

@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T41 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T43 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -450,6 +450,17 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_other",
             "tests/pipelines/test_reviewed_runs.py::test_a_call_that_has_begun_keeps_its_end_whatever_holds_now",
             "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once",
+        ),
+    ),
+    "T43": (
+        "answers from outside that contradict each other, or are not what was asked for",
+        (
+            "tests/pipelines/test_answers.py::test_the_first_answer_counts_and_others_are_refused_in_words",
+            "tests/pipelines/test_answers.py::test_an_answer_is_bounded_and_checked_as_the_result_of_any_tool",
+            "tests/pipelines/test_answers.py::test_a_call_is_approved_first_and_then_done_outside",
+            "tests/pipelines/test_answers.py"
+            "::test_an_answer_reaches_a_run_on_record_from_elsewhere_and_outlives_its_process",
+            "tests/pipelines/test_answers.py::test_the_first_of_two_answers_from_two_places_counts",
         ),
     ),
 }

@@ -16,7 +16,7 @@ import streamtools
 
 NAMES = """
     __version__
-    pipeline Pipeline resume Suspended Decision Deny agent_loop AgentLoop Trajectory Limits
+    pipeline Pipeline resume Suspended CallAnswer Decision Deny agent_loop AgentLoop Trajectory Limits
     parse StreamDecoder
     tool Tool ToolContext run_calls
     Turn ToolCall Usage

@@ -14,7 +14,8 @@ store.CallClaim         keeps a call from running twice, by its claim in a store
 endings, results        the ending of a call, and its value as the model reads it
 journal.Journal         keeps what the model answered in a run, so that the run survives its process
 decisions               the decisions about calls, in a store: the first one counts
-suspended.Suspended     the calls that wait for an approval, kept across a restart
+answers.CallAnswer      the result of a call that was done outside: the first one counts
+suspended.Suspended     the calls that wait for an approval or an answer, kept across a restart
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .pool import CallPool
 from .transitions import Calls
 
 if TYPE_CHECKING:
+    from .answers import CallAnswer
     from .journal import Journal
     from .store import DecidingStore, IdempotencyStore, MemoryStore
     from .store_redis import RedisStore
@@ -37,6 +39,7 @@ else:
     __getattr__ = names(
         __name__,
         {
+            "answers": "CallAnswer",
             "journal": "Journal",
             "store": "DecidingStore IdempotencyStore MemoryStore",
             "store_redis": "RedisStore",
@@ -46,6 +49,7 @@ else:
     )
 
 __all__ = [
+    "CallAnswer",
     "Approver",
     "Calls",
     "DecidingStore",

@@ -247,7 +247,7 @@ class _Attempt:
 
     def __post_init__(self) -> None:
         host, options, tool, call = self.attempts.host, self.attempts.options, self.tool, self.call
-        self.executor = options.executors.get(tool.name)
+        self.executor = options.executors.get(tool.name) if call.out is None else None
         travels = self.executor is not None or options.store is not None
         self.invocation = Invocation(
             tool=tool.name,
@@ -303,7 +303,8 @@ class _Attempt:
             raise LocalProtocolError("begin() is awaited once for each attempt at a call")
         self._check()
         store = attempts.options.store
-        if store is not None and call.claim is None and (self.tool.effect == "once" or call.gated):
+        is_claimed = call.out is None and (self.tool.effect == "once" or call.gated)  # else its answer is on record
+        if store is not None and call.claim is None and is_claimed:
             from .store import CallClaim  # most calls are in no store
 
             noted = None if call.operation is None else call.operation.noted
@@ -398,6 +399,8 @@ class _Attempt:
         if executor is not None:
             begin_wait(self.call, "executor")
             return _run_on(executor, self.invocation, self.begin, report)
+        if self.call.out is not None:
+            return self.call.out.body(self.begin)
         late = None if self.tool.is_async else late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
         return run_in_process(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late)

@@ -20,6 +20,7 @@ from pydantic_core import from_json
 
 from ..content import Text, ToolResult
 from ..errors import (
+    AnswerPending,
     ApprovalPending,
     CallCancelled,
     CallDenied,
@@ -46,7 +47,8 @@ from .states import Call, Ending, RunCounts
 
 __all__ = [
     "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "discarded", "ended_well", "failure", "is_repetition",
-    "left_over", "no_key", "not_again", "repeated", "skipped", "try_again", "undecided", "unknown_tool", "unstarted",
+    "left_over", "no_key", "not_again", "repeated", "skipped", "try_again", "unanswered", "undecided",
+    "unknown_tool", "unstarted",
 ]  # fmt: skip
 
 
@@ -84,6 +86,15 @@ def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> End
 def undecided() -> Ending:
     """Returns the ending of a call that needs an approval when the block is left."""
     return Ending("skipped", ApprovalPending())
+
+
+def unanswered(reason: str | None, *, is_kept: bool) -> Ending:
+    """Returns the ending of a call that was handed out and has no answer; `is_kept`: somebody may answer later."""
+    if is_kept:
+        return Ending("suspended", AnswerPending())
+    why = f" ({reason})" if reason else ""
+    text = f"the call was handed out, and its answer is not waited for any more{why}; it may have had its effect"
+    return Ending("cancelled", CallCancelled(text))
 
 
 def unstarted(reason: str | None) -> Ending:
@@ -140,7 +151,7 @@ def wrong_caller(tool: Tool, call: ToolCall) -> Ending | None:
 
 def not_again(call: Call, ending: Ending) -> str:
     """Returns the hint to add to the words of a call whose effect must not happen twice, and may have happened."""
-    may_have_begun = call.attempts or ending.outcome == "unknown"
+    may_have_begun = call.attempts or call.out is not None or ending.outcome == "unknown"
     if call.tool is None or call.tool.effect != "once" or not may_have_begun:
         return ""
     return _NOT_AGAIN if OUTCOMES[ending.outcome].may_have_had_effect else ""

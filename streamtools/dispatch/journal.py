@@ -4,6 +4,7 @@
     responses   one row a step: the body of the response, and the ends of its calls once all are known
     inbox       what people put into a run, until a response is stored that was asked for with it
     waiting     which calls wait for people, whole: see `journal_waiting`
+    handed_out  one row a call that is done outside: where its answer is on record
 
 One process goes on with a run: the one that holds its lease. The lease is a row among the claims of the file's
 `SqliteStore`, whose thread renews it. Each write, and each claim of a call, is a transaction that looks at the lease
@@ -24,9 +25,9 @@ from typing import Any, Literal
 import anyio
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from ..errors import JournalError, RunStillRunning, RunTakenOver
+from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
 from ..limits import checked_bound
-from ..parts import RUN_OUTCOMES
+from ..parts import RUN_OUTCOMES, RunOutcome
 from . import journal_waiting
 from .approval import Decision
 from .store import Claim, Claimed, IdempotencyStore, StillRunning
@@ -44,6 +45,8 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS inbox (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
     " id TEXT NOT NULL, entry BLOB NOT NULL, UNIQUE (run, id))",
     journal_waiting.TABLE,
+    "CREATE TABLE IF NOT EXISTS handed_out (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
+    " step INTEGER NOT NULL, call_id TEXT NOT NULL, key TEXT NOT NULL, UNIQUE (run, key))",
 )
 _MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room for more
 _MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
@@ -170,6 +173,22 @@ class Journal:
         """
         return await self.store.hand_over(partial(self._suspended, run))()
 
+    async def answer(self, run_id: str, call_id: str, result: Any, *, is_error: bool = False) -> None:
+        """Hands in the result of a call that is done outside, whoever runs the run: see `Pipeline.answer`. It is read
+        within a quarter of a second, or when somebody goes on with the run. The same answer again changes nothing.
+
+        Raises:
+            AnswerError: the run has no such call that was handed out, or has gone on without it, or the call had
+                another answer before.
+            JournalError: there is no such run, it is over, or its inbox is full.
+            TypeError: the result is neither text, JSON nor a `ToolResult`.
+            ValueError: the result is larger than 32 MB.
+        """
+        from .answers import written_answer  # most calls run where their run does
+
+        record = written_answer(result, is_error=is_error)
+        await self.store.hand_over(partial(self._answer, run_id, call_id, record))()
+
     async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
         entry_id = uuid.uuid4().hex
         await self.store.hand_over(partial(_put_in, run_id, entry_id, _written_entry(entry)))()
@@ -249,6 +268,27 @@ class Journal:
         _, ticket, number, marker = _found(run, connection)
         return journal_waiting.read_waiting(number, marker, ticket, connection)
 
+    def _answer(self, run_id: str, call_id: str, record: bytes, connection: sqlite3.Connection) -> None:
+        from .answers import already_answered
+
+        number, outcome = _run_of(run_id, connection)
+        query = "SELECT key, step FROM handed_out WHERE run = ? AND call_id = ? ORDER BY number DESC LIMIT 1"
+        row = connection.execute(query, (number, call_id)).fetchone()
+        if row is None:
+            raise AnswerError(call_id, "unknown_call", f"of the run {run_id!r} waits for no answer")
+        key, step = row
+        first = self.store.decide_in(key, None, connection)
+        if first is not None and first != record:
+            raise already_answered(call_id)
+        if first is not None:
+            return
+        _check_goes_on(run_id, outcome)
+        gone_on = connection.execute("SELECT 1 FROM responses WHERE run = ? AND step > ?", (number, step)).fetchone()
+        if gone_on is not None:
+            raise AnswerError(call_id, "over", f"waits no longer: the run {run_id!r} has gone on without its answer")
+        self.store.decide_in(key, record, connection)
+        _add_entry(run_id, number, key, _written_entry({"kind": "answer", "call_id": call_id}), connection)
+
     def _make_room(self, connection: sqlite3.Connection) -> None:
         (count,) = connection.execute("SELECT count(*) FROM runs").fetchone()
         if count >= self._max_runs:
@@ -322,6 +362,10 @@ class JournalLease:
             lambda connection: journal_waiting.note_over(self._number(connection), key, connection)
         )
 
+    def note_handed_out(self, step: int, call_id: str, key: str) -> Waiter:
+        """Stores where the answer to a call will be on record."""
+        return self.store.hand_over(partial(self._note_handed_out, step, call_id, key))
+
     async def inbox(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns the entries that the model has not read, each with its id."""
         found = await self.store.hand_over(self._inbox)()
@@ -342,6 +386,10 @@ class JournalLease:
         self._check(connection)
         (number,) = connection.execute("SELECT number FROM runs WHERE run_id = ?", (self.run_id,)).fetchone()
         return int(number)
+
+    def _note_handed_out(self, step: int, call_id: str, key: str, connection: sqlite3.Connection) -> None:
+        insert = "INSERT OR IGNORE INTO handed_out (run, step, call_id, key) VALUES (?, ?, ?, ?)"
+        connection.execute(insert, (self._number(connection), step, call_id, key))
 
     def _inbox(self, connection: sqlite3.Connection) -> list[tuple[str, bytes]]:
         query = "SELECT id, entry FROM inbox WHERE run = ? ORDER BY number"
@@ -423,13 +471,26 @@ def _written_entry(entry: Mapping[str, Any]) -> bytes:
 
 
 def _put_in(run_id: str, entry_id: str, entry: bytes, connection: sqlite3.Connection) -> None:
+    number, outcome = _run_of(run_id, connection)
+    _check_goes_on(run_id, outcome)
+    _add_entry(run_id, number, entry_id, entry, connection)
+
+
+def _run_of(run_id: str, connection: sqlite3.Connection) -> tuple[int, RunOutcome | None]:
     _make_tables(connection)
     row = connection.execute("SELECT number, outcome FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         raise JournalError(f"there is no run {run_id!r} in this journal")
     number, outcome = row
+    return number, outcome
+
+
+def _check_goes_on(run_id: str, outcome: RunOutcome | None) -> None:
     if outcome is not None and not RUN_OUTCOMES[outcome].goes_on:
         raise JournalError(f"the run {run_id!r} is over ({outcome}); begin another one with its messages")
+
+
+def _add_entry(run_id: str, number: int, entry_id: str, entry: bytes, connection: sqlite3.Connection) -> None:
     (count,) = connection.execute("SELECT count(*) FROM inbox WHERE run = ?", (number,)).fetchone()
     if count >= _MOST_ENTRIES:
         raise JournalError(f"the inbox of the run {run_id!r} is full: {_MOST_ENTRIES} entries wait in it")
@@ -478,5 +539,6 @@ def _forget(run_id: str, connection: sqlite3.Connection) -> bool:
     connection.execute("DELETE FROM responses WHERE run = ?", row)
     connection.execute("DELETE FROM inbox WHERE run = ?", row)
     connection.execute("DELETE FROM waiting WHERE run = ?", row)
+    connection.execute("DELETE FROM handed_out WHERE run = ?", row)
     connection.execute("DELETE FROM runs WHERE number = ?", row)
     return True

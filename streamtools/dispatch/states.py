@@ -1,6 +1,6 @@
 """Defines the states of a call, the table of their transitions, and the one function that moves a call along it.
 
-    announced -> ended -> held | asked | queued -> starting -> running -> observed
+    announced -> ended -> held | asked | handed_out | queued -> starting -> running -> observed
 
 An *input* is a thing that happens to a call. The row of a state and an input names the next state and the effects, in
 their order: `Transitions` carries them out, and nothing else does. A pair without a row changes nothing. The state is
@@ -20,7 +20,7 @@ import math
 import time
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from .store import CallClaim
 
 __all__ = [
-    "Call", "Effect", "Ending", "Host", "Input", "LongResults", "Mention", "OPEN", "Row", "RunCounts", "State",
-    "TRANSITIONS", "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move", "report_wait",
-    "reports_of",
+    "Call", "Effect", "Ending", "Host", "Input", "LongResults", "Mention", "OPEN", "Outside", "Row", "RunCounts",
+    "State", "TRANSITIONS", "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move",
+    "report_wait", "reports_of",
 ]  # fmt: skip
 
 
@@ -58,6 +58,7 @@ State: TypeAlias = Literal[
     "ended",  # its text is whole
     "held",  # valid, and waiting for the end of its turn, or for `run_call`
     "asked",  # waiting for an approval
+    "handed_out",  # done outside, and waiting for its answer
     "queued",  # waiting for its place
     "starting",  # has its place, and none of its tool's code may have run
     "running",  # `begin` was granted
@@ -78,6 +79,8 @@ Input: TypeAlias = Literal[
     "hold_place",  # the same, but it takes its place in the order already
     "ask",  # may start once it is approved
     "queue",  # may start
+    "hand_out",  # may be done outside
+    "answered",
     "approved",
     "denied",
     "granted",  # the pool has a place for it
@@ -99,11 +102,13 @@ Effect: TypeAlias = Literal[
     "cancel",  # cancel the task
     "ask",  # emit ApprovalRequested, and ask the approver in a task
     "resolve",  # emit ApprovalResolved
+    "hand_out",  # emit AnswerRequested, unless the answer is on record
     "begin",  # emit ToolStarted
     "end_as_given",  # this and the rest make the Observation: here with the ending that the input brings
     "end_denied",
     "end_skipped",
     "end_undecided",  # skipped, with an ApprovalPending if the turn ended well
+    "end_unanswered",  # suspended if the turn ended well and the block was left, else cancelled
     "end_unstarted",  # cancelled before any of its tool's code ran
     "end_cancelled",
     "end_discarded",
@@ -129,23 +134,32 @@ TRANSITIONS: Mapping[tuple[State, Input], Row] = {
     ("ended", "hold_place"): Row("held", ("place",)),
     ("ended", "ask"): Row("asked", ("ask",)),
     ("ended", "queue"): Row("queued", ("place", "release")),
+    ("ended", "hand_out"): Row("handed_out", ("hand_out",)),
     ("ended", "cancelled"): Row("observed", ("end_unstarted",)),
     ("ended", "bad_end"): Row("observed", ("end_skipped",)),
     ("ended", "settled"): Row("observed", ("end_left_over",)),
     ("held", "refused"): Row("observed", ("leave", "end_as_given")),
     ("held", "ask"): Row("asked", ("ask",)),
     ("held", "queue"): Row("queued", ("place", "release")),
+    ("held", "hand_out"): Row("handed_out", ("hand_out",)),
     ("held", "cancelled"): Row("observed", ("leave", "end_unstarted")),
     ("held", "stopped"): Row("observed", ("leave", "end_skipped")),
     ("held", "bad_end"): Row("observed", ("leave", "end_skipped")),
     ("held", "settled"): Row("observed", ("leave", "end_skipped")),
     ("asked", "approved"): Row("queued", ("cancel", "resolve", "place", "release")),
+    ("asked", "hand_out"): Row("handed_out", ("cancel", "resolve", "hand_out")),
     ("asked", "denied"): Row("observed", ("cancel", "resolve", "end_denied")),
     ("asked", "refused"): Row("observed", ("cancel", "end_as_given")),
     ("asked", "cancelled"): Row("observed", ("cancel", "end_unstarted")),
     ("asked", "stopped"): Row("observed", ("cancel", "end_undecided")),
     ("asked", "bad_end"): Row("observed", ("cancel", "end_skipped")),
     ("asked", "settled"): Row("observed", ("cancel", "end_undecided")),
+    ("handed_out", "answered"): Row("queued", ("cancel", "place", "release")),
+    ("handed_out", "refused"): Row("observed", ("cancel", "end_as_given")),
+    ("handed_out", "cancelled"): Row("observed", ("cancel", "end_unanswered")),
+    ("handed_out", "stopped"): Row("observed", ("cancel", "end_unanswered")),
+    ("handed_out", "bad_end"): Row("observed", ("cancel", "end_unanswered")),
+    ("handed_out", "settled"): Row("observed", ("cancel", "end_unanswered")),
     ("queued", "granted"): Row("starting", ("start",)),
     ("queued", "cancelled"): Row("observed", ("leave", "end_unstarted")),
     ("queued", "stopped"): Row("observed", ("leave", "end_unstarted")),
@@ -173,6 +187,7 @@ TRANSITIONS: Mapping[tuple[State, Input], Row] = {
     ("ended", "discarded"): Row("observed", ("end_discarded",)),
     ("held", "discarded"): Row("observed", ("leave", "end_discarded")),
     ("asked", "discarded"): Row("observed", ("cancel", "end_discarded")),
+    ("handed_out", "discarded"): Row("observed", ("cancel", "end_discarded")),
     ("queued", "discarded"): Row("observed", ("leave", "end_discarded")),
     ("starting", "discarded"): Row("observed", ("cancel", "end_discarded")),
     ("running", "discarded"): Row("observed", ("end_discarded",)),
@@ -280,7 +295,8 @@ class Call:
     is_quoted: bool = False  # the model has copied it out of a result
     approvers: int = 1  # how many had to approve it when it was suspended
     asked: bool = False  # somebody was asked for that approval
-    asking: CancelScope | None = None  # around the work of its approver
+    asking: CancelScope | None = None  # around the work of its approver, or around the wait for its answer
+    out: Outside | None = None  # it is done outside, or was
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
@@ -378,6 +394,17 @@ class Call:
             still_running=self.left_running,
             causes=causes,
         )
+
+
+class Outside(Protocol):
+    """A call while it is done outside."""
+
+    record: bytes | None
+    """Its answer, once it has one."""
+
+    async def body(self, begin: Callable[[], Awaitable[float]]) -> Any:
+        """Begins the call, and returns the value that it was answered with."""
+        ...
 
 
 class LongResults(Protocol):

@@ -24,12 +24,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..content import Caller
-from ..errors import AlreadyDecided, DecisionError, LocalProtocolError, SuspendedError
+from ..errors import AlreadyDecided, AnswerError, DecisionError, LocalProtocolError, SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, Finding, ToolCall
 from ..text import one_line, shown_by
@@ -37,9 +37,12 @@ from ..tools.options import MOST_APPROVERS
 from .approval import Decision, resolved
 from .budgets import Spent
 from .decisions import check_named, decides, look_up, put_on_record
-from .endings import undecided
+from .endings import unanswered, undecided
 from .states import Call
 from .store import DecidingStore, IdempotencyStore
+
+if TYPE_CHECKING:
+    from .answers import CallAnswer  # loaded where there is one
 
 __all__ = ["Asked", "BoundTo", "Keys", "Suspended", "SuspendedCall"]
 
@@ -56,7 +59,7 @@ _Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]  # of any size, the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendedCall:
-    """A call that waits for an approval."""
+    """A call that waits for an approval or an answer."""
 
     call_id: str
     tool_name: str
@@ -81,6 +84,8 @@ class SuspendedCall:
     """As `ApprovalRequested.findings`."""
     requires: Annotated[int, Field(ge=1, le=MOST_APPROVERS)] = 1
     """As `ApprovalRequested.requires`."""
+    waits_for: Literal["approval", "answer"] = "approval"
+    """``answer``: it is done outside, and waits for a `CallAnswer`."""
 
     __repr__ = shown_by()
 
@@ -144,7 +149,7 @@ class Suspended:
 
     def placeholders(self) -> list[Observation]:
         """Returns the observations that a history contains for the calls as long as nobody has decided."""
-        ended = undecided()
+        ends = {"approval": undecided(), "answer": unanswered(None, is_kept=True)}
         return [
             Observation(
                 call_id=call.call_id,
@@ -154,8 +159,47 @@ class Suspended:
                 model_content=f"Error: {ended.error}",
                 index=call.index,
             )
-            for call in self.calls
+            for call, ended in ((call, ends[call.waits_for]) for call in self.calls)
         ]
+
+    async def answer(self, answers: Iterable[CallAnswer], store: IdempotencyStore) -> None:
+        """Puts answers to these calls on record, so that they are the first ones and count. Then resume without them,
+        now or after a crash.
+
+        Args:
+            answers: each to a call as it was shown. The same answer again is no second one.
+            store: that of the run.
+
+        Raises:
+            AnswerError: a call had another answer before, or the answer is to none of these calls, or to another one
+                than was shown.
+            TypeError: an answer is not a `CallAnswer`, its result is no JSON, or the store does not keep decisions.
+            ValueError: a result is too large.
+        """
+        from .answers import put_answer
+
+        checked = self.checked_answers(answers)
+        if checked and not decides(store):
+            raise TypeError(no_decisions(store))
+        for call, record in checked:
+            await put_answer(store, call, record)  # type: ignore[arg-type]  # it decides, as was checked
+
+    def checked_answers(self, answers: Iterable[CallAnswer]) -> list[tuple[SuspendedCall, bytes]]:
+        """Returns the calls that are answered, each with its answer as bytes; `resume` calls this. See `answer`."""
+        from .answers import CallAnswer, written_answer
+
+        waiting = {call.call_id: call for call in self.calls if call.waits_for == "answer"}
+        found = []
+        for one in answers:
+            if not isinstance(one, CallAnswer):
+                raise TypeError(f"answers: expected a list of CallAnswer, got a {type(one).__name__} in it")
+            call = waiting.get(one.call_id)
+            if call is None:
+                raise AnswerError(one.call_id, "unknown_call", "waits for no answer")
+            if call.fingerprint != one.fingerprint:
+                raise AnswerError(one.call_id, "changed_call", "has other arguments than the one that was answered")
+            found.append((call, written_answer(one.result, is_error=one.is_error)))
+        return found
 
     async def decide(self, decisions: Iterable[Decision], store: IdempotencyStore) -> None:
         """Puts decisions about these calls on record, so that they are the first ones and hold. Then resume without
@@ -199,7 +243,7 @@ class Suspended:
 
     def checked(self, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
         """Returns the decisions, each about one of these calls as it was shown; `resume` calls this. See `decide`."""
-        waiting = {call.call_id: call for call in self.calls}
+        waiting = {call.call_id: call for call in self.calls if call.waits_for == "approval"}
         found: dict[str, Decision] = {}
         for one in decisions:
             if not isinstance(one, Decision):
@@ -323,6 +367,7 @@ def _suspended(held: Call) -> SuspendedCall:
         caller=call.caller,
         findings=held.findings,
         requires=held.requires,
+        waits_for="approval" if held.out is None else "answer",
     )
 
 

@@ -28,6 +28,8 @@ from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import (
     AlreadyDecided,
+    AnswerError,
+    AnswerPending,
     ApprovalPending,
     CallQuoted,
     CallRepeated,
@@ -83,6 +85,7 @@ from .states import (
 from .timers import Timer
 
 if TYPE_CHECKING:
+    from .answers import Answers
     from .carried import Carried  # a run without retries does not load it
 
 __all__ = ["At", "Calls", "Listeners", "Transitions", "log_uncounted"]
@@ -143,6 +146,7 @@ class Transitions:
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
         self._deciding: dict[str, list[tuple[Decision, BaseException | None]]] = {}  # being put on record, by call id
         self._decisions: dict[str, list[Decision]] = {}  # about calls that several people decide, without a store
+        self._answers: Answers | None = None  # once a call is done outside
         self._given: Ending | Resolution | str | None = None  # came with the input at hand
         self._idle: anyio.Event | None = None
 
@@ -460,7 +464,8 @@ class Transitions:
 
     def _resolve(self, call: Call, ended: Resolution) -> None:
         if call.state == "asked" and self.stopped is None:
-            self.move(call, "approved" if ended.approved else "denied", ended)
+            approved: Input = "hand_out" if call.ready[0].external else "approved"
+            self.move(call, approved if ended.approved else "denied", ended)
 
     def _resolved(self, call: Call) -> None:
         ended = self._given
@@ -481,6 +486,29 @@ class Transitions:
         with CancelScope() as call.scope:
             return await self._attempts.ran_before(call, fingerprint)
         return None
+
+    # -- effects: calls that are done outside --
+
+    @property
+    def answers(self) -> Answers:
+        """The answers to the calls that are done outside."""
+        if self._answers is None:
+            from .answers import Answers  # most calls run here
+
+            store = self.options.store
+            self._answers = Answers(
+                self.host,
+                getattr(store, "answers", store),
+                getattr(store, "note_handed_out", None),
+                self.limits.tool_timeout,
+                self.move,
+                self.work,
+            )
+        return self._answers
+
+    def _hand_out(self, call: Call) -> None:
+        self.asked_in = self.asked_in or current_token()
+        self.answers.hand_out(call, rests=call.ready[0].rests)
 
     # -- effects: the observation --
 
@@ -504,6 +532,11 @@ class Transitions:
             self._observe(call, endings.undecided())
         else:
             self._end_skipped(call)
+
+    def _end_unanswered(self, call: Call) -> None:
+        is_kept = self.stopped == LEFT and endings.ended_well(self.end)
+        reason = self._given if isinstance(self._given, str) else self.stopped
+        self._observe(call, endings.unanswered(reason, is_kept=is_kept))
 
     def _end_unstarted(self, call: Call) -> None:
         self._observe(call, endings.unstarted(self._given if isinstance(self._given, str) else None))
@@ -572,11 +605,13 @@ _EFFECTS: Mapping[Effect, Callable[[Transitions, Call], None]] = {
     "cancel": Transitions._cancel,
     "ask": Transitions._ask,
     "resolve": Transitions._resolved,
+    "hand_out": Transitions._hand_out,
     "begin": Transitions._begin,
     "end_as_given": Transitions._end_as_given,
     "end_denied": Transitions._end_denied,
     "end_skipped": Transitions._end_skipped,
     "end_undecided": Transitions._end_undecided,
+    "end_unanswered": Transitions._end_unanswered,
     "end_unstarted": Transitions._end_unstarted,
     "end_cancelled": Transitions._end_cancelled,
     "end_discarded": Transitions._end_discarded,
@@ -637,8 +672,8 @@ class Calls:
 
     @property
     def is_asking(self) -> bool:
-        """True while a call waits for an approval."""
-        return any(call.state == "asked" for call in self._transitions.calls.values())
+        """True while a call waits for an approval, or is done outside."""
+        return any(call.state in ("asked", "handed_out") for call in self._transitions.calls.values())
 
     def cancel(self) -> None:
         """Cancels every call that runs or waits for its turn to run; each is observed as it stops."""
@@ -758,7 +793,7 @@ class Calls:
         tool = self._tools.get(name) if self._options.policy == "pure" else None
         if self._origins is not None and self._origins.has_policy(name):
             return True
-        return tool is None or tool.effect != "pure" or tool.needs_approval is not False
+        return tool is None or tool.effect != "pure" or tool.needs_approval is not False or tool.external
 
     def _ended(self, event: ToolCallEnd) -> None:
         ended = event.call
@@ -821,7 +856,7 @@ class Calls:
         if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
             self._go(call)
         else:  # a gated call takes its place once it is approved
-            self._transitions.move(call, "hold" if call.gated else "hold_place")
+            self._transitions.move(call, "hold" if call.gated or call.tool.external else "hold_place")
 
     def _when_read(self, call: Call, then: Callable[[Call], None]) -> None:
         """Calls `then` with a call as soon as the texts of its run were read for it, if that is needed; while one waits
@@ -900,8 +935,9 @@ class Calls:
         if refused is None:
             try:
                 gate = True if self._options.resumed or quotes is not None else tool.needs_approval
-                call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
-                refused = None if self._origins is None else self._origins.judge(call)
+                if not self._was_handed_out(call):
+                    call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
+                    refused = None if self._origins is None else self._origins.judge(call)
             except ToolFailed as error:
                 refused = Ending("failed", error)
         if refused is None and tool.conflict_key is not None:
@@ -947,19 +983,27 @@ class Calls:
         end = self._transitions.end
         if end is not None and not call.gated and self._held_by_effect(call.ready[0]):
             call.causes = (end.seq,)
-        self._transitions.move(call, "ask" if call.gated else "queue")
+        is_outside = call.ready[0].external or self._was_handed_out(call)
+        self._transitions.move(call, "ask" if call.gated else "hand_out" if is_outside else "queue")
+
+    def _was_handed_out(self, call: Call) -> bool:
+        """Returns whether a call was suspended when it had been handed out, and so was approved and judged before."""
+        kept = self._options.resumed.get(call.call_id)
+        return kept is not None and kept.waits_for == "answer"
 
     # -- approval --
 
     @property
     def undecided(self) -> list[Call]:
-        """The calls that wait for an approval, or did when the block was left, in a turn that has ended well."""
+        """The calls that wait for an approval or an answer, or did when the block was left, in a turn that has ended
+        well."""
         if not endings.ended_well(self._transitions.end):
             return []
         return [
             call
             for call in self._transitions.calls.values()
-            if call.state == "asked" or (call.seen is not None and isinstance(call.seen.error, ApprovalPending))
+            if call.state in ("asked", "handed_out")
+            or (call.seen is not None and isinstance(call.seen.error, (AnswerPending, ApprovalPending)))
         ]
 
     @property
@@ -1014,6 +1058,31 @@ class Calls:
         call = self._transitions.calls.get(call_id)
         return [] if call is None or call.state != "asked" else [call]
 
+    def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
+        """Takes the answer to a call that is done outside; returns False if it has the same one.
+
+        Raises:
+            AnswerError: there is no such call, or it waits for no answer, or has another one.
+            LocalProtocolError: this is another thread.
+        """
+        call = self._transitions.calls.get(call_id)
+        if call is None:
+            raise AnswerError(call_id, "unknown_call", "is none of this step")
+        if call.out is not None:
+            approval.check_loop(self._transitions.asked_in, "answer")
+            if fingerprint is not None and fingerprint != call.fingerprint:
+                raise AnswerError(call_id, "changed_call", "has other arguments than the one that was answered")
+        given = self._transitions.answers.give(call, record)
+        self._tell()
+        return given
+
+    def look_for_answer(self, call_id: str) -> None:
+        """Looks for an answer that was put on record elsewhere; ids of no call of this turn mean nothing."""
+        call = self._transitions.calls.get(call_id)
+        if call is not None:
+            self._transitions.answers.look(call)
+            self._tell()
+
     # -- by hand --
 
     @property
@@ -1022,7 +1091,7 @@ class Calls:
         if self._transitions.stopped is not None:
             return False
         return any(
-            call.state == "asked" or (call.state == "held" and self._by_hand)
+            call.state in ("asked", "handed_out") or (call.state == "held" and self._by_hand)
             for call in self._transitions.calls.values()
         )
 
@@ -1077,7 +1146,8 @@ def _is_bound(call: Call) -> bool:
     if call.tool is None or not (call.tool.effect == "once" or call.gated):
         return False
     # Middleware may have done the call's work itself.
-    return bool(call.attempts) or call.is_wrapped or (call.seen is not None and call.seen.outcome == "unknown")
+    has_run = bool(call.attempts) or call.out is not None or call.is_wrapped
+    return has_run or (call.seen is not None and call.seen.outcome == "unknown")
 
 
 # -- the log for developers ------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from anyio import CancelScope, create_task_group
 from ..dispatch import Suspended
 from ..errors import LocalProtocolError, StreamError
 from ..events import (
+    AnswerRequested,
     ApprovalRequested,
     ApprovalResolved,
     AttemptDiscarded,
@@ -79,6 +80,7 @@ _SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     ToolCallStart: ("tool_call_start", ("call_id", "name")),
     ApprovalRequested: ("approval_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
     ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved", "by", "at")),
+    AnswerRequested: ("answer_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),
     AttemptDiscarded: ("attempt_discarded", ("attempt", "from_seq", "cause", "delay_s")),
@@ -87,14 +89,15 @@ _SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     StepEnd: ("step_end", ("outcome",)),
 }
 """Name and fields of the events that are sent by default: no results, reasoning or error texts, and no arguments but
-those that somebody has to approve."""
+those that somebody has to approve, or to answer."""
 
 
 def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
     """Returns the data sent by default: the answer's text, the names of called tools, requests for approvals and
-    decisions about them, the outcome of each call, and that of the run.
+    decisions about them, calls that are done outside, the outcome of each call, and that of the run.
 
-    It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve them.
+    It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve or to
+    answer them.
     To add some, call it from a function of yours.
 
     >>> encode_event(TextDelta("Hello"))

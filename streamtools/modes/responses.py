@@ -17,7 +17,7 @@ import orjson
 from pydantic_core import to_json
 
 from ..content import Media, Text
-from ..errors import ApprovalPending
+from ..errors import AnswerPending, ApprovalPending
 from ..events import Observation
 from ..history.calls import result_of, wire_named
 from ..limits import Limits
@@ -445,7 +445,8 @@ CHAT = "openai.chat_completions"
 """The wire of turns that have none."""
 
 _GO_ON = "Go on: call a tool, or give the answer."
-_WAITING = (f"Error: {ApprovalPending()}", OUTCOMES["skipped"].to_model)  # once the block was left, and before
+# once the block was left, and before
+_WAITING = (f"Error: {ApprovalPending()}", f"Error: {AnswerPending()}", OUTCOMES["skipped"].to_model)
 _LABEL = "Observation: "
 _WAITING_LINES = frozenset(_LABEL + sentence for sentence in _WAITING)
 _WAITS = re.compile(rf"\\*(?:{'|'.join(map(re.escape, _WAITING))})")

@@ -37,7 +37,7 @@ from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked
 from ..errors import JournalError, LocalProtocolError
 from ..event_loop import is_cancellation, is_in_generator
-from ..events import ApprovalRequested, Event, Observation, ToolCallValidated
+from ..events import AnswerRequested, ApprovalRequested, Event, Observation, ToolCallValidated
 from ..exports import Exports, export_all
 from ..history import with_results
 from ..limits import Limits, checked_bound
@@ -57,6 +57,7 @@ from .trajectory import Trajectory
 
 if TYPE_CHECKING:
     from ..dispatch import SqliteStore
+    from ..dispatch.answers import CallAnswer
     from ..dispatch.journal import Journal
     from .decided_elsewhere import DecidedElsewhere
     from .journaled import JournaledRun
@@ -92,6 +93,7 @@ def agent_loop(
     skip_replayed: bool = False,
     suspended: Suspended | None = None,
     decisions: Iterable[Decision] = (),
+    answers: Iterable[CallAnswer] = (),
     **options: Unpack[PipelineKeywords],
 ) -> AgentLoop:
     """Asks a model until it answers, running the calls that it makes on the way.
@@ -126,6 +128,7 @@ def agent_loop(
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`. With a journal it is a ticket of this run, and the line is otherwise the same.
         decisions: those about these calls; see `resume`, or `Journal.decide`.
+        answers: those to these calls; see `resume`.
         options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``policy``,
             ``executor``, ``middleware``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``,
             ``on_source_error``; and ``privacy``, of the new run.
@@ -193,7 +196,9 @@ def agent_loop(
     pipeline(b"", tools=conversation.tools, wire=wire, trajectory=tried, **options)
     if suspended is not None:
         conversation.with_results(list(messages), suspended.placeholders())
-        resume(suspended, tools=conversation.tools, decisions=decisions, trajectory=tried, **of_resume(options))
+        answers = tuple(answers)
+        given = {"decisions": decisions, "answers": answers}
+        resume(suspended, tools=conversation.tools, trajectory=tried, **given, **of_resume(options))  # type: ignore[arg-type]
     return AgentLoop(
         call_model,
         messages,
@@ -205,7 +210,7 @@ def agent_loop(
         drafts=drafts,
         attempts=None if retry is None and not fallback else (retry, tuple(fallback)),
         options=options,
-        resuming=None if suspended is None else (suspended, decisions),
+        resuming=None if suspended is None else (suspended, decisions, tuple(answers)),
         journaled=journaled,
         ticket=ticket,
         skip_replayed=skip_replayed,
@@ -253,7 +258,7 @@ class AgentLoop:
         drafts: bool,
         attempts: tuple[Retry | None, tuple[CallModel, ...]] | None,
         options: PipelineKeywords,
-        resuming: tuple[Suspended, tuple[Decision, ...]] | None,
+        resuming: tuple[Suspended, tuple[Decision, ...], tuple[CallAnswer, ...]] | None,
         journaled: JournaledRun | None,
         ticket: tuple[Suspended, tuple[Decision, ...]] | None,
         skip_replayed: bool,
@@ -355,7 +360,7 @@ class AgentLoop:
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with these
+        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on with these
         calls, keep `messages` beside them, and give both to another `agent_loop`."""
         suspended = self._left_suspended if self._events is None else self._events.suspended
         return suspended if self._journaled is None else self._journaled.named(suspended)
@@ -377,6 +382,12 @@ class AgentLoop:
     ) -> bool:
         """Denies a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
         return self._step().deny(call, reason, fingerprint=fingerprint, by=by)
+
+    def answer(
+        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
+    ) -> bool:
+        """Hands in the result of a call that is done outside; see `Pipeline.answer`. If the run rests, iterate on."""
+        return self._step().answer(call, result, is_error=is_error, fingerprint=fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call of the current step, and no other; see `Pipeline.cancel`."""
@@ -447,6 +458,9 @@ class AgentLoop:
         elif entry["kind"] == "decision":
             assert self._elsewhere is not None, "made when the run began"
             self._elsewhere.take(entry, is_iterated=self._iterated)
+        elif entry["kind"] == "answer":
+            if self._events is not None:  # a step that begins looks for its answers itself
+                self._events.look_for_answer(entry["call_id"])
         else:
             self._inbox.say(entry["message"], entry["when"], entry["id"])
             self._cut_for(entry["when"])
@@ -461,8 +475,9 @@ class AgentLoop:
             raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
         self._state = "left"  # if the decisions cannot be put on record
         if self._resuming is not None and (store := self._options.get("store")) is not None:
-            suspended, decisions = self._resuming
+            suspended, decisions, answers = self._resuming
             await suspended.decide(decisions, store)
+            await suspended.answer(answers, store)
         if self._journaled is not None:
             from .decided_elsewhere import DecidedElsewhere  # most runs have no journal
 

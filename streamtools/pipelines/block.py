@@ -41,7 +41,7 @@ from ..event_loop import (
     ring,
     settle_at_exit,
 )
-from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
+from ..events import AnswerRequested, ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import ToolCall, Usage
@@ -253,8 +253,9 @@ class Pipeline:
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval, to be kept and decided later, elsewhere: see `resume`. None if there are
-        none; also after the block. Calls of a turn that did not end well are not run any more, and not among them."""
+        """The calls that wait for an approval or an answer, to be kept for later, elsewhere: see `resume`. None if
+        there are none; also after the block. Calls of a turn that did not end well are not run any more, and not among
+        them."""
         calls, run, resumed = self._calls.undecided, self.trajectory, self._resumed
         if not calls and resumed is not None and not self._calls.announced:  # the block was left at once
             return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
@@ -317,6 +318,46 @@ class Pipeline:
         self._outbox.resting &= not taken
         return taken
 
+    def answer(
+        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
+    ) -> bool:
+        """Hands in the result of a call of a tool with ``external=True``. The first answer counts; the same one again
+        changes nothing. Returns False if nothing changes.
+
+        A loop over the pipeline waits for the answer, or with ``rests=True`` ends when nothing else goes on; loop again
+        then.
+
+        Args:
+            call: the `AnswerRequested`, one of `suspended.calls`, or the `call_id`.
+            result: text, JSON, or a `ToolResult`. It is bounded, checked and trusted as the result of any tool.
+            is_error: the call has failed, and the result says why.
+            fingerprint: of the arguments that were answered, if they were looked at elsewhere.
+
+        With a store that keeps decisions, this answer counts if it is the first on record there.
+
+        Raises:
+            AnswerError: there is no such call in this step, it waits for no answer, or it has had another one.
+            TypeError: the result is no JSON.
+            ValueError: the result is larger than 32 MB.
+            LocalProtocolError: this is another thread.
+        """
+        from ..dispatch.answers import written_answer  # most calls run here
+
+        self._check_begun()
+        self._check_step(call)
+        if fingerprint is None:
+            fingerprint = getattr(call, "fingerprint", None)
+        call_id = call if isinstance(call, str) else call.call_id
+        record = written_answer(result, is_error=is_error)
+        given = self._calls.answer(call_id, record, fingerprint)
+        self._outbox.resting &= not given
+        return given
+
+    def look_for_answer(self, call_id: str) -> None:
+        """Looks for an answer that was put on record elsewhere. `AgentLoop` calls this."""
+        if self._state == "open":
+            self._calls.look_for_answer(call_id)
+
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
         changes nothing: the call is over, or was told to stop before. A call that has not begun is ``cancelled`` at
@@ -360,9 +401,7 @@ class Pipeline:
         self, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, reason: str | None = None
     ) -> bool:
         self._check_begun()
-        if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
-            # A call of another step may have the same id and arguments.
-            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
+        self._check_step(call)
         if self._is_void(call):
             return False
         if fingerprint is None:
@@ -371,6 +410,12 @@ class Pipeline:
         decided = self._calls.decide(call_id, verdict, fingerprint, by=by, reason=reason)
         self._outbox.resting &= not decided
         return decided
+
+    def _check_step(self, call: Asked | AnswerRequested) -> None:
+        if not isinstance(call, (AnswerRequested, ApprovalRequested)) or call.seq < 0:
+            return
+        if call.step not in self._steps():  # a call of another step may have the same id and arguments
+            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
 
     def _is_void(self, call: Mention | str) -> bool:
         """Returns whether a call is one of a discarded attempt, whose id may have recurred."""

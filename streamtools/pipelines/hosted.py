@@ -29,7 +29,7 @@ from ..dispatch.states import Mention
 from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon, is_asyncio, is_running, spawn
-from ..events import Event, Observation, StepEnd, ToolCallValidated
+from ..events import AnswerRequested, Event, Observation, StepEnd, ToolCallValidated
 from ..parts import ToolCall, Usage
 from ..turn import Turn
 from .inbox import When
@@ -78,6 +78,9 @@ class HasCalls(Protocol):
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
     ) -> bool: ...
+    def answer(
+        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
+    ) -> bool: ...
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool: ...
 
 
@@ -94,6 +97,7 @@ class HostedBlock(HasCalls, Protocol):
     def cut(self, reason: str, *, spares_approvals: bool) -> bool: ...
     def take_decision(self, key: str, decision: Decision) -> bool | None: ...
     def asked_about(self, call_id: str) -> Suspended | None: ...
+    def look_for_answer(self, call_id: str) -> None: ...
 
 
 class Hosted:
@@ -233,6 +237,16 @@ class OpenPipeline:
     ) -> bool:
         """Denies a call that waits for an approval; see `Pipeline.deny`."""
         return self._pipeline.deny(call, reason, fingerprint=fingerprint, by=by)
+
+    def answer(
+        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
+    ) -> bool:
+        """Hands in the result of a call that is done outside; see `Pipeline.answer`."""
+        return self._pipeline.answer(call, result, is_error=is_error, fingerprint=fingerprint)
+
+    def look_for_answer(self, call_id: str) -> None:
+        """Looks for an answer that was put on record elsewhere."""
+        self._pipeline.look_for_answer(call_id)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, and no other; see `Pipeline.cancel`."""
@@ -463,6 +477,12 @@ class SyncBlock(Generic[B]):
     ) -> bool:
         """Denies a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
         return self._ask(lambda: self._block.deny(call, reason, fingerprint=fingerprint, by=by))
+
+    def answer(
+        self, call: Asked | AnswerRequested, result: Any, *, is_error: bool = False, fingerprint: str | None = None
+    ) -> bool:
+        """Hands in the result of a call that is done outside, from any thread; see `Pipeline.answer`."""
+        return self._ask(lambda: self._block.answer(call, result, is_error=is_error, fingerprint=fingerprint))
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, and no other; see `Pipeline.cancel`."""

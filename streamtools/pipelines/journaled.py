@@ -358,6 +358,8 @@ class JournaledRun:
         for entry_id, entry in await self._lease.inbox():
             if entry_id not in self._known_entries:
                 self._known_entries.add(entry_id)
+                if entry["kind"] == "answer":
+                    self._read_elsewhere.append(entry_id)
                 try:
                     take({**entry, "id": entry_id})
                 except (TypeError, ValueError, KeyError) as error:
@@ -478,6 +480,16 @@ class JournaledRun:
         """Keeps a decision in the journal's file, whatever the store: that is where others decide; see
         `DecidingStore`."""
         return await self._journal.store.decide(key, record)
+
+    @property
+    def answers(self) -> IdempotencyStore:
+        """Where answers to calls are on record: in the journal's file, so that it knows which one is the first."""
+        return self._journal.store
+
+    async def note_handed_out(self, call_id: str, key: str, /) -> None:
+        """Notes that a call of the current step is done outside, and where its answer will be on record."""
+        if self._lease is not None:
+            await self._lease.note_handed_out(self._step, call_id, key)()
 
     def __getattr__(self, name: str) -> Any:
         if name in ("lease", "renew", "changed"):  # what the store may have besides

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..dispatch import Decision, DispatchOptions
 from ..dispatch.decisions import decides
@@ -23,6 +23,9 @@ from .entry import StepKeywords, check_arguments, reads_text, toolset_of
 from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
 from .trajectory import KeptResults, Trajectory
 
+if TYPE_CHECKING:
+    from ..dispatch.answers import CallAnswer
+
 __all__ = ["resume", "run_calls"]
 
 
@@ -32,11 +35,12 @@ def resume(
     tools: AnyTools | Toolset,
     store: IdempotencyStore,
     decisions: Iterable[Decision] = (),
+    answers: Iterable[CallAnswer] = (),
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
     **options: Unpack[StepKeywords],
 ) -> Pipeline:
-    """Goes on with calls that waited for an approval, perhaps in another process.
+    """Goes on with calls that waited for an approval or an answer, perhaps in another process.
 
         suspended = Suspended.from_text(text, key=SECRET)
         async with resume(suspended, tools=tools, store=store, decisions=decisions) as events:
@@ -55,6 +59,8 @@ def resume(
         decisions: those made so far, each about a call as it was shown; see `Decision`. As the block is entered they
             are put on record in the store, as by `Suspended.decide`, with its errors. Those on record hold in any case:
             a run that died after a decision goes on with it if it is resumed without any.
+        answers: to the calls that wait for one, each as it was shown; see `CallAnswer`. They are put on record
+            likewise, as by `Suspended.answer`.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand. A new one becomes the run that the calls were suspended in,
             with its id and at its step, unless you gave it an id or have entered it.
@@ -65,6 +71,7 @@ def resume(
     Raises:
         DecisionError: a decision is about none of the calls, or about another one than was shown. As the block is
             entered: `AlreadyDecided`, and nothing has run.
+        AnswerError: likewise of an answer.
         TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or it does not keep
             decisions and there are some; or there is no such option.
         ValueError: two decisions are about one call, or an option has an unknown value.
@@ -79,7 +86,9 @@ def resume(
     if store is None:
         raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
     decisions = suspended.checked(decisions)
-    if decisions and not decides(store):
+    answers = tuple(answers)
+    suspended.checked_answers(answers)
+    if (decisions or answers) and not decides(store):
         raise TypeError(no_decisions(store))
     step = _ModellessStep(tools, options, trajectory)
     run = Trajectory.of(trajectory, observers, options.get("privacy"))
@@ -104,8 +113,15 @@ def resume(
         ),
         run,
         suspended=suspended,
-        before=partial(suspended.decide, decisions, store) if decisions else None,
+        before=partial(_put_on_record, suspended, decisions, answers, store) if decisions or answers else None,
     )
+
+
+async def _put_on_record(
+    suspended: Suspended, decisions: tuple[Decision, ...], answers: tuple[CallAnswer, ...], store: IdempotencyStore
+) -> None:
+    await suspended.decide(decisions, store)
+    await suspended.answer(answers, store)
 
 
 def run_calls(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..events import (
+    AnswerRequested,
     ApprovalRequested,
     AttemptDiscarded,
     Event,
@@ -94,7 +95,7 @@ class Copies:
                 self._end(key, shown, copy, is_cut=is_cut)
             if isinstance(copy, StreamEnd):
                 set_field(copy, "resume_from", None)  # payloads of the wire, deltas among them
-        elif isinstance(copy, ApprovalRequested) and not self._for_pages:
+        elif isinstance(copy, (AnswerRequested, ApprovalRequested)) and not self._for_pages:
             set_field(copy, "fingerprint", "")  # a hash of arguments shows whether a guess of them is right
         shown.append(copy)
         return shown

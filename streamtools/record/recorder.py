@@ -38,7 +38,7 @@ import orjson
 from .._version import __version__
 from ..codec import written_event, written_value
 from ..errors import StreamError
-from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
+from ..events import AnswerRequested, ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
 from ..files import open_private
 from ..limits import Limits
 from ..observers import PrivacyFacts, RunFacts, StreamFacts, Withheld
@@ -54,7 +54,7 @@ P = ParamSpec("P")
 
 VERSION = 1
 _NAMED = re.compile(r"[^A-Za-z0-9_-]")
-_FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, Observation, StreamEnd, StepEnd})
+_FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, AnswerRequested, Observation, StreamEnd, StepEnd})
 """Events after which the file has all that happened so far, whatever happens to the program."""
 _BUFFER = 64 << 10
 

@@ -28,6 +28,7 @@ from ..codec import written_event
 from ..decode.decoder import StreamDecoder
 from ..errors import LocalProtocolError, StreamError
 from ..events import (
+    AnswerRequested,
     ApprovalRequested,
     ApprovalResolved,
     AttemptBegan,
@@ -416,7 +417,7 @@ class _Body:
 
 _OTHERS = (
     StepStart, StepEnd, MessageAdded, RequestFailed, AttemptBegan, AttemptDiscarded, AttemptCommitted, ToolStarted,
-    ToolProgress, ApprovalRequested, ApprovalResolved, Observation,
+    ToolProgress, ApprovalRequested, ApprovalResolved, AnswerRequested, Observation,
 )  # fmt: skip
 """Events that no decoder makes."""
 _EITHER = (StreamWarning, UnknownPayload)  # made by decoders, and by pipelines

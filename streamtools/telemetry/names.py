@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from ..errors import ApprovalPending, ProviderError, StreamError
+from ..errors import AnswerPending, ApprovalPending, ProviderError, StreamError
 from ..events import Observation, StreamEnd
 from ..parts import COUNTS, OUTCOMES, Usage
 from ..text import class_name
@@ -345,8 +345,8 @@ def error_of(observation: Observation) -> BaseException | None:
 
 
 def is_pending(observation: Observation) -> bool:
-    """Returns whether a call only waits for an approval that may still come: that is not a failure."""
-    return isinstance(observation.error, ApprovalPending)
+    """Returns whether a call only waits for an approval or answer that may still come: that is not a failure."""
+    return isinstance(observation.error, (AnswerPending, ApprovalPending))
 
 
 def call_words(observation: Observation, end: StreamEnd | None) -> str:
@@ -369,7 +369,8 @@ def not_run_words(observation: Observation, end: StreamEnd | None) -> str:
     if observation.recorded:
         return "not run again: its end is on record"
     if is_pending(observation):
-        return "not run: it waits for an approval"
+        awaited = "answer from outside" if isinstance(observation.error, AnswerPending) else "approval"
+        return f"not run: it waits for an {awaited}"
     return "not run: its result was given" if observation.outcome == "ok" else call_words(observation, end)
 
 

@@ -195,7 +195,7 @@ class Tool(RunOptions, Generic[P, R]):
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
             running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``external``, ``rests``, ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
@@ -259,7 +259,7 @@ class Tool(RunOptions, Generic[P, R]):
             output_schema: see `tool`.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``requires``, ``policy``, ``trusted``, ``timeout``,
-                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``operation``, ``scope``,
+                ``max_concurrency``, ``conflict_key``, ``exclusive``, ``external``, ``rests``, ``operation``, ``scope``,
                 ``middleware``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:

@@ -69,6 +69,10 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
+    external: bool = False
+    """Calls are done outside: nothing here runs them, and somebody hands in their results."""
+    rests: bool = field(default=False, repr=False)
+    """A run does not wait for the results of external calls: it rests, and may be left and resumed with them."""
     operation: Operation | None = field(default=None, repr=False)
     """The thing that must not happen twice, whichever call asks for it."""
     scope: Scope = field(default="run", repr=False)
@@ -121,6 +125,8 @@ class RunKeywords(TypedDict, total=False):
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
+    external: bool
+    rests: bool
     operation: Operation | None
     scope: Scope
     middleware: Middleware | None
@@ -185,7 +191,15 @@ def check_options(tool: str, options: ToolOptions) -> None:
         raise refuse(tool, f"operation: a {options.effect!r} tool may run again; it is for effect='once'")
     if options.operation is None and options.scope != "run":
         raise refuse(tool, f"scope={options.scope!r} is that of an operation; give it operation=, too")
+    if options.rests and not options.external:
+        raise refuse(tool, "rests=True is of a call that is done outside; give it external=True, too")
+    for name in _ONLY_HERE if options.external else ():
+        if getattr(options, name):
+            raise refuse(tool, f"{name} is for a call that runs here; an external one is done outside, by anybody")
     check_checks(tool, options.validator, options.check)
+
+
+_ONLY_HERE = ("max_concurrency", "conflict_key", "exclusive", "operation", "retries", "lazy")
 
 
 def _is_count(number: object, least: int) -> bool:
@@ -211,6 +225,8 @@ _VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "timeout": (lambda value: value is None or _is_seconds(value), "a number of seconds greater than 0, or None"),
     "max_concurrency": (lambda value: value is None or _is_count(value, 1), "an integer of 1 or more, or None"),
     "exclusive": (lambda value: isinstance(value, bool), "True or False"),
+    "external": (lambda value: isinstance(value, bool), "True or False"),
+    "rests": (lambda value: isinstance(value, bool), "True or False"),
     "needs_approval": (
         lambda value: isinstance(value, bool) or _is_plain_function(value),
         "True, False, or a plain function of the arguments by name",

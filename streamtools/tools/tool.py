@@ -70,6 +70,11 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             by side. None as a key conflicts with nothing. Keep keys of different kinds apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
+        external: calls are done outside (by a browser, a person, another service): the function is never called, and
+            gives only name, text and signature. `AnswerRequested` shows a call, and `Pipeline.answer` hands in its
+            result, within its timeout.
+        rests: with ``external=True``: a run does not wait for answers. When nothing else goes on, its iteration ends,
+            and it may be left as ``suspended`` and resumed with the answers.
         operation: what must not happen twice, whichever call asks for it, say after a timeout and under another id: the
             names of arguments (``("to", "amount")``), or a function of the validated arguments by name that returns a
             plain value. The pipeline's store answers a repetition from its record, and the model reads that it had

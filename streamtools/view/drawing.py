@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..events import (
+    AnswerRequested,
     ApprovalRequested,
     ApprovalResolved,
     AttemptDiscarded,
@@ -43,6 +44,7 @@ from ..events import (
     ToolStarted,
 )
 from ..observers import EarlyEnd
+from ..parts import WAITS
 from ..text import cut
 from .picture import (
     APPROVAL,
@@ -404,6 +406,13 @@ class Drawing:
         call.waits.append(wait)
         return call
 
+    def _handed_out(self, event: AnswerRequested) -> Lane:
+        call = self._call(event)
+        call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
+        self._asked[call.id] = wait = Span(reason=WAITS["answer"].words, start=self._now)
+        call.waits.append(wait)
+        return call
+
     def _decided(self, event: ApprovalResolved) -> Lane:
         call = self._call(event)
         if (wait := self._asked.pop(call.id, None)) is not None:
@@ -413,6 +422,8 @@ class Drawing:
 
     def _started(self, event: ToolStarted) -> Lane:
         call = self._call(event)
+        if (wait := self._asked.pop(call.id, None)) is not None:
+            wait.end = self._now
         if not call.tries:
             call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
         # An attempt that failed has no event of its own. Its end is known with the next attempt, its error with the
@@ -465,6 +476,7 @@ _DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
     ToolCallValidated: Drawing._validated,
     ApprovalRequested: Drawing._approval,
     ApprovalResolved: Drawing._decided,
+    AnswerRequested: Drawing._handed_out,
     ToolStarted: Drawing._started,
     ToolProgress: Drawing._call,
     Observation: Drawing._observed,

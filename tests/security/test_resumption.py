@@ -66,7 +66,7 @@ def test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_
         return {**whole, "suspended": {**state, "calls": [{**call, **changed}]}}
 
     malformed: list[Any] = [
-        *(None, 7, [], {}, "text", [whole], {"version": 5}, {**whole, "version": 3}, {**whole, "version": "5"}),
+        *(None, 7, [], {}, "text", [whole], {"version": 5}, {**whole, "version": 4}, {**whole, "version": "5"}),
         *({**whole, "issued_at": at} for at in ("now", None, 1.5, True, [], 10**400, -1)),
         *({**whole, "suspended": one} for one in (None, [], {}, "text")),
         *({**whole, "suspended": {**state, "calls": calls}} for calls in (None, {}, "text", [None], [call, 7], [{}])),

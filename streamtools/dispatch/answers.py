@@ -1,0 +1,274 @@
+"""Handles answers to calls that are done outside: how a call is handed out, which answer counts, and its result.
+
+Input: a call of an external tool whose turn has come, and the results that somebody hands in. Output: for each such
+call an `AnswerRequested`, and its first answer, with which it goes on as any other: its place, its begin, its end.
+
+Theory of operation. An answer is bytes from the moment it is handed in, so that all that holds for one from another
+process holds for one from here. With a store that keeps decisions, it counts if it is the first on record under a key
+made of the call's idempotency key and of the fingerprint that was shown. A call looks for its record before it is
+handed out: so a run that goes on after a crash hands out nothing that was answered meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+from anyio import CancelScope
+
+from ..content import Text, ToolResult
+from ..errors import AnswerError, ToolFailed, ToolTimeout
+from ..events import AnswerRequested, StreamWarning
+from ..text import type_name
+from .decisions import decides
+from .results import decode_result, encode_result, value_content
+from .states import Call, Ending, Host, Input, Outside
+
+if TYPE_CHECKING:
+    from .approval import Shown
+    from .store import DecidingStore
+
+__all__ = ["CallAnswer", "Answers", "HandedOut", "already_answered", "answer_key", "put_answer", "written_answer"]
+
+MOST_BYTES = 32 << 20  # of one answer as JSON: more than any result may have that a model reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """The result of a call that was done outside, bound to the arguments that were shown.
+
+    Pass it to `resume` or `Suspended.answer`. From a page, id and fingerprint come back in the request:
+
+        CallAnswer(call_id=body["call_id"], fingerprint=body["fingerprint"], result=body["result"])
+    """
+
+    call_id: str
+    fingerprint: str
+    """That of the event or record that was shown."""
+    result: Any = field(repr=False)
+    """The call's result: text, JSON, or a `ToolResult`. It is bounded and checked as any tool's."""
+    is_error: bool = False
+    """True: the call has failed, and the result says why."""
+
+    def __post_init__(self) -> None:
+        for name in ("call_id", "fingerprint"):
+            if not isinstance(value := getattr(self, name), str):
+                raise TypeError(f"CallAnswer: expected {name} as a str, got {type(value).__name__}")
+        if not isinstance(self.is_error, bool):
+            raise TypeError(f"CallAnswer: expected True or False as is_error, got {type(self.is_error).__name__}")
+
+    @classmethod
+    def to(cls, shown: Shown, result: Any, *, is_error: bool = False) -> CallAnswer:
+        """Returns the answer to a call, given by the event or record that was shown."""
+        return cls(call_id=shown.call_id, fingerprint=shown.fingerprint, result=result, is_error=is_error)
+
+
+class Answerable(Protocol):
+    """A call that waits for its answer."""
+
+    @property
+    def call_id(self) -> str:
+        """The call's id."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the arguments that are shown."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """The call's own key."""
+        ...
+
+
+def written_answer(result: Any, *, is_error: bool) -> bytes:
+    """Returns an answer as bytes.
+
+    Raises:
+        TypeError: the result is no JSON.
+        ValueError: it is too large.
+    """
+    try:
+        written = encode_result(result)
+    except ToolFailed as error:
+        raise TypeError(f"answer: expected text, JSON or a ToolResult, got a {type(result).__name__}") from error
+    if len(written) > MOST_BYTES:
+        raise ValueError(f"answer: expected a result of at most {MOST_BYTES} bytes of JSON, got {len(written)}")
+    return b"1" + written if is_error else b"0" + written
+
+
+def _read(record: bytes) -> Any:
+    """Returns the value that an answer stands for, as a tool would have returned it."""
+    value = decode_result(record[1:])
+    if record[:1] == b"0":
+        return value
+    if isinstance(value, ToolResult):
+        return replace(value, is_error=True)
+    return ToolResult(blocks=[Text(value_content(value, MOST_BYTES)[0])], is_error=True)
+
+
+def answer_key(call: Answerable) -> str:
+    """Returns the key under which a call's answer is on record."""
+    text = json.dumps([call.idempotency_key, call.fingerprint])
+    return f"answer:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+async def put_answer(store: DecidingStore, call: Answerable, record: bytes) -> None:
+    """Puts an answer on record. The same one again changes nothing.
+
+    Raises:
+        AnswerError: the call had another answer before.
+    """
+    if await store.decide(answer_key(call), record) != record:
+        raise already_answered(call.call_id)
+
+
+def already_answered(call_id: str) -> AnswerError:
+    """Returns the error for an answer that comes after another one."""
+    return AnswerError(call_id, "already_answered", "had another answer before, which holds")
+
+
+@dataclass(slots=True, eq=False)
+class HandedOut:
+    """A call while it is done outside."""
+
+    record: bytes | None = None
+    """Its answer, once it has one."""
+
+    async def body(self, begin: Callable[[], Awaitable[float]]) -> Any:
+        """Begins the call, and returns the value that it was answered with."""
+        assert self.record is not None, "a call is run when it was answered"
+        await begin()
+        return _read(self.record)
+
+
+@dataclass(slots=True, eq=False)
+class Answers:
+    """The answers to the calls of one turn.
+
+    Args:
+        host: the step.
+        store: where answers are on record; None keeps them in this process alone.
+        note: notes that a call of this id is handed out, and the key of its answer, for those who answer elsewhere.
+        seconds: those that a call may wait, by its tool.
+        move: moves a call along the table of states.
+        work: does work for a call in a task.
+    """
+
+    host: Host
+    store: Any
+    note: Callable[[str, str], Awaitable[None]] | None
+    seconds: float | None
+    move: Callable[[Call, Input, Ending | None], None]
+    work: Callable[[Call, Callable[[], Coroutine[Any, Any, None]]], None]
+
+    def hand_out(self, call: Call, *, rests: bool) -> None:
+        """Hands a call out, unless its answer is on record, and waits for it, unless it rests."""
+        call.out = HandedOut()
+        self.work(call, partial(self._wait, call, call.out, rests))
+
+    async def _wait(self, call: Call, out: Outside, rests: bool) -> None:
+        with CancelScope() as call.asking:
+            await self._note(call)
+            if await self._is_on_record(call, out) or call.state != "handed_out":
+                return
+            self._request(call, rests)
+            if rests:
+                return
+            timeout = call.ready[0].timeout
+            seconds = self.seconds if timeout is None else timeout
+            with anyio.move_on_after(math.inf if seconds is None else seconds) as scope:
+                await anyio.sleep_forever()
+            if scope.cancelled_caught and call.state == "handed_out":
+                self.move(call, "refused", Ending("timed_out", ToolTimeout(seconds or 0.0)))
+
+    async def _note(self, call: Call) -> None:
+        try:
+            if self.note is not None:
+                await self.note(call.call_id, answer_key(call))
+        except Exception as error:
+            self._not_kept(call, error)
+
+    def _request(self, call: Call, rests: bool) -> None:
+        tool, bound = call.ready
+        event = AnswerRequested(
+            call.call_id,
+            tool.name,
+            dict(bound.by_name),
+            fingerprint=call.fingerprint,
+            rests=rests,
+            index=call.call.index,
+            caller=call.call.caller,
+        )
+        self.host.emit(event)
+
+    def look(self, call: Call) -> None:
+        """Looks for an answer that somebody elsewhere has put on record."""
+        if call.state == "handed_out" and call.out is not None and call.out.record is None:
+            self.work(call, partial(self._look, call, call.out))
+
+    async def _look(self, call: Call, out: Outside) -> None:
+        await self._is_on_record(call, out)
+
+    async def _is_on_record(self, call: Call, out: Outside) -> bool:
+        await anyio.lowlevel.checkpoint()
+        if not decides(self.store):
+            return False
+        try:
+            found = await self.store.decide(answer_key(call), None)
+        except Exception as error:
+            self._not_kept(call, error)
+            return False
+        if found is not None:
+            self._take(call, out, found)
+        return found is not None
+
+    def give(self, call: Call, record: bytes) -> bool:
+        """Takes an answer; returns False if it is the one that the call has. With a store it counts once it is on
+        record, and only if it is the first there.
+
+        Raises:
+            AnswerError: the call has another answer, or waits for none.
+        """
+        out = call.out
+        if out is None:
+            raise AnswerError(call.call_id, "unknown_call", "waits for no answer; answer after its AnswerRequested")
+        if out.record is not None and out.record != record:
+            raise already_answered(call.call_id)
+        if out.record is None and call.state != "handed_out":
+            raise AnswerError(call.call_id, "over", "waits for its answer no longer")
+        if out.record is not None:
+            return False
+        if decides(self.store):
+            out.record = record
+            self.work(call, partial(self._keep, call, out, record))
+        else:
+            self._take(call, out, record)
+        return True
+
+    async def _keep(self, call: Call, out: Outside, record: bytes) -> None:
+        try:
+            first = await self.store.decide(answer_key(call), record)
+        except Exception as error:
+            out.record = None
+            self._not_kept(call, error)
+            return
+        if first != record:
+            text = f"{call.label}: it had another answer before"
+            self.host.emit(StreamWarning("already_answered", text))
+        self._take(call, out, first)
+
+    def _take(self, call: Call, out: Outside, record: bytes) -> None:
+        if call.state == "handed_out":
+            out.record = record
+            self.move(call, "answered", None)
+
+    def _not_kept(self, call: Call, error: Exception) -> None:
+        self.host.emit(StreamWarning("answer_not_kept", f"{call.label}: the store raised {type_name(error)}"))
