@@ -360,8 +360,8 @@ class AgentLoop:
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on with these
-        calls, keep `messages` beside them, and give both to another `agent_loop`."""
+        """The calls that wait for an approval or an answer, also after the block; see `Pipeline.suspended`. To go on
+        with these calls, keep `messages` beside them, and give both to another `agent_loop`."""
         suspended = self._left_suspended if self._events is None else self._events.suspended
         return suspended if self._journaled is None else self._journaled.named(suspended)
 
