@@ -18,7 +18,7 @@ from ...content import Block, Media, Opaque, Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import Violation
-from ..reading import json_text, rest_of
+from ..reading import json_text, list_of, object_of, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -44,7 +44,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     names, entries = CallNames(), list[Entry]()
     apart = _server_calls_apart(messages)
     for index, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, Mapping) else None
+        role = object_of(message).get("role")
         if role == "assistant":
             entries.append(_assistant(message, index, names, apart))
         elif role in ("user", "system"):
@@ -52,15 +52,12 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     return entries
 
 
-def _is_blank(raw: object) -> bool:
-    return isinstance(raw, dict) and raw.get("type") == "text" and not str(raw.get("text") or "").strip()
-
-
 def _block_flaw(raw: object, path: str) -> Violation | None:
     """Returns what is wrong with a block wherever it stands."""
     if not isinstance(raw, dict):
         return RULES.violation("not_a_message", path, "this is no content block, which is an object with a type")
-    return RULES.violation("empty_message", path, "the text block is blank") if _is_blank(raw) else None
+    is_blank = raw.get("type") == "text" and not str(raw.get("text") or "").strip()
+    return RULES.violation("empty_message", path, "the text block is blank") if is_blank else None
 
 
 # -- what was asked, and what calls came to --
@@ -301,7 +298,7 @@ def read_blocks(content: object) -> tuple[Block, ...]:
     """Reads the blocks of a message or of a result. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+    return tuple(read_block(raw) for raw in list_of(content) if isinstance(raw, dict))
 
 
 def read_block(raw: dict[str, Any]) -> Block:
@@ -367,15 +364,12 @@ def _read_document(raw: dict[str, Any]) -> Block | None:
     found, title = _source_of(raw), raw.get("title")
     if found:
         return Media(kind="file", filename=title if isinstance(title, str) else None, state=raw, **found)
-    source = raw.get("source")
-    return text_block(read_blocks(source.get("content") if isinstance(source, dict) else None), raw)
+    return text_block(read_blocks(object_of(raw.get("source")).get("content")), raw)
 
 
 def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Returns where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
-    source = raw.get("source")
-    if not isinstance(source, dict):
-        return {}
+    source = object_of(raw.get("source"))
     kind, type_ = source.get("type"), source.get("media_type")
     key = _SOURCES.get(kind) if isinstance(kind, str) else None
     value = source.get(key[0]) if key is not None else None
@@ -436,8 +430,7 @@ def _deltas(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     type_ = block.get("type")
     if type_ == "text":
         yield {"type": "text_delta", "text": block.get("text", "")}
-        citations = block.get("citations")
-        for citation in citations if isinstance(citations, list) else ():
+        for citation in list_of(block.get("citations")):
             yield {"type": "citations_delta", "citation": citation}
     elif type_ == "thinking":
         yield {"type": "thinking_delta", "thinking": block.get("thinking", "")}

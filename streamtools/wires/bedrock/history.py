@@ -17,7 +17,7 @@ from ...content import Block, Media, Opaque, Text
 from ...parts import CallKind, Part
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import Violation
-from ..reading import json_text, rest_of
+from ..reading import json_text, list_of, object_of, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -42,8 +42,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     """Reads messages as entries. What is no message gives none."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, Mapping) else None
-        content = _list(message, "content")
+        role, content = object_of(message).get("role"), list_of(object_of(message).get("content"))
         blocks = numbered(content, f"messages[{index}].content")
         if role == "assistant":
             entries.append(_assistant(blocks, (index, index + 1), names))
@@ -54,15 +53,10 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     return entries
 
 
-def _list(message: object, key: str) -> list[Any]:
-    value = message.get(key) if isinstance(message, Mapping) else None
-    return value if isinstance(value, list) else []
-
-
-def _flaw(raw: object, path: str) -> Violation | None:
+def _flaw(raw: Any, path: str) -> Violation | None:
     """Returns what is wrong with a block wherever it stands."""
     if kind := kind_of(raw):
-        blank = kind == "text" and is_blank(raw)
+        blank = kind == "text" and not str(raw["text"]).strip()
         return RULES.violation("empty_message", path, "the text block is blank", BLANK_TEXT) if blank else None
     return RULES.violation("not_a_message", path, "this is no content block, which is an object with one key")
 
@@ -156,7 +150,7 @@ def _apart(path: str) -> Violation:
 def _add(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     use, thought = _body(raw, "toolUse"), _body(_body(raw, "reasoningContent"), "reasoningText")
     cited = _body(raw, "citationsContent")
-    texts = [piece.get("text") for piece in _list(cited, "content") if isinstance(piece, dict)]
+    texts = [piece.get("text") for piece in objects_in(cited or {}, "content")]
     match texts:
         case [str(text)] if cited is not None and cited.get("citations") and text.strip():
             answer.text(text, {"citations": cited["citations"]})
@@ -257,19 +251,16 @@ def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[
     """Returns the blocks that the API takes back, without what only a response that was cut has."""
     asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
     answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
+    answered |= {call.call_id for call in answer.our_calls}  # behind the message
     kept = [
         block
         for block in blocks
-        if ("toolUse" not in block or _is_ours(block, answer) or block["toolUse"]["toolUseId"] in answered)
+        if ("toolUse" not in block or block["toolUse"]["toolUseId"] in answered)
         and ("toolResult" not in block or block["toolResult"]["toolUseId"] in asked)
     ]
     while kept and "reasoningContent" in kept[-1]:
         kept.pop()
     return kept
-
-
-def _is_ours(block: dict[str, Any], answer: Answer) -> bool:
-    return answer.calls[block["toolUse"]["toolUseId"]].kind != "server"
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
@@ -340,14 +331,9 @@ def kind_of(raw: object) -> str:
     return next((key for key, value in raw.items() if isinstance(key, str) and value is not None), "")
 
 
-def is_blank(raw: object) -> bool:
-    """Returns whether this is a text block that says nothing."""
-    return kind_of(raw) == "text" and isinstance(raw, dict) and not str(raw["text"]).strip()
-
-
 def read_blocks(content: object) -> tuple[Block, ...]:
     """Reads the blocks of a message or of a result."""
-    return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+    return tuple(read_block(raw) for raw in list_of(content) if isinstance(raw, dict))
 
 
 def read_block(raw: dict[str, Any]) -> Block:
@@ -412,7 +398,7 @@ def _read_media(kind: str, raw: dict[str, Any]) -> Block | None:
 
 
 def _read_search_result(kind: str, raw: dict[str, Any]) -> Block | None:
-    return text_block(read_blocks(raw[kind].get("content") if isinstance(raw[kind], dict) else None), raw)
+    return text_block(read_blocks(object_of(raw[kind]).get("content")), raw)
 
 
 _READERS: dict[str, Callable[[str, dict[str, Any]], Block | None]] = {
@@ -434,13 +420,11 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the events of an answer."""
     output = answer["output"]
     message = output["message"]
-    content = message.get("content")
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     beside = {key: answer[key] for key in _BESIDE if key in answer}
     return [
-        {"messageStart": {**_but(output, "message"), **_but(message, "content")}},
-        *(event for at, block in enumerate(blocks) for event in _block(block, at)),
-        {"messageStop": _but(answer, "output", "ResponseMetadata", *_BESIDE)},
+        {"messageStart": {**rest_of(output, "message"), **rest_of(message, "content")}},
+        *(event for at, block in enumerate(objects_in(message, "content")) for event in _block(block, at)),
+        {"messageStop": rest_of(answer, "output", "ResponseMetadata", *_BESIDE)},
         *([{"metadata": beside}] if beside else []),
     ]
 
@@ -448,35 +432,31 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _block(block: Mapping[str, Any], at: int) -> Iterator[dict[str, Any]]:
     use = block.get("toolUse")
     if isinstance(use, dict):
-        start = {**_but(block, "toolUse"), "toolUse": _but(use, "input")}
+        start = {**rest_of(block, "toolUse"), "toolUse": rest_of(use, "input")}
         yield {"contentBlockStart": {"contentBlockIndex": at, "start": start}}
         yield _delta(at, {"toolUse": {"input": json_text(use.get("input", {})) or ""}})
     elif isinstance(reasoning := block.get("reasoningContent"), dict):
         text = reasoning.get("reasoningText")
-        pieces = {**_but(reasoning, "reasoningText"), **text} if isinstance(text, dict) else reasoning
+        pieces = {**rest_of(reasoning, "reasoningText"), **text} if isinstance(text, dict) else reasoning
         for key, value in pieces.items():
             yield _delta(at, {"reasoningContent": {key: value}})
-        for key, value in _but(block, "reasoningContent").items():
+        for key, value in rest_of(block, "reasoningContent").items():
             yield _delta(at, {key: value})
     elif isinstance(cited := block.get("citationsContent"), dict):
         for key, delta in (("content", None), ("citations", "citation")):
             for piece in cited[key] if isinstance(cited.get(key), list) else ():
                 yield _delta(at, piece if delta is None and isinstance(piece, dict) else {delta or key: piece})
-        for found in (_but(cited, "content", "citations"), _but(block, "citationsContent")):
+        for found in (rest_of(cited, "content", "citations"), rest_of(block, "citationsContent")):
             for key, value in found.items():
                 yield _delta(at, {key: value})
     elif isinstance(result := block.get("toolResult"), dict):
-        start = {**_but(block, "toolResult"), "toolResult": _but(result, "content")}
+        start = {**rest_of(block, "toolResult"), "toolResult": rest_of(result, "content")}
         yield {"contentBlockStart": {"contentBlockIndex": at, "start": start}}
         yield _delta(at, {"toolResult": result.get("content")})
     else:
         for key, value in block.items():
             yield _delta(at, {key: value})
     yield {"contentBlockStop": {"contentBlockIndex": at}}
-
-
-def _but(found: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {key: value for key, value in found.items() if key not in names}
 
 
 def _delta(at: int, delta: dict[str, Any]) -> dict[str, Any]:

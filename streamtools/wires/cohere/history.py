@@ -14,7 +14,7 @@ from ...content import Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..openai_chat import history as chat
-from ..reading import objects_in
+from ..reading import list_of, object_of, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -63,8 +63,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         answer.flaws.add("mixed_results", path, "text beside calls: it belongs into tool_plan")
     if not (answer.says_more or has_text):
         answer.flaws.add("empty_message", path, "the message has neither text nor calls")
-    citations = message.get("citations")
-    for citation in citations if isinstance(citations, list) else ():
+    for citation in list_of(message.get("citations")):
         answer.provider({"citations": citation})
     return answer.reply((index, index + 1))
 
@@ -101,10 +100,6 @@ def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
     return has_text
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 # -- v1 ----------------------------------------------------------------------------------------------------------------
 
 
@@ -121,28 +116,20 @@ def _legacy_answer(message: Mapping[str, Any], index: int, names: CallNames) -> 
     answer = AnswerBuilder(names, RULES)
     if isinstance(text := message.get("message"), str) and text:
         answer.text(text, _V1)
-    for call in _list(message.get("tool_calls")):
-        if isinstance(call, Mapping):
-            answer.call(None, call.get("name"), call.get("parameters"), state=_V1)
+    for call in objects_in(message, "tool_calls"):
+        answer.call(None, call.get("name"), call.get("parameters"), state=_V1)
     return answer.reply((index, index + 1))
 
 
 def _legacy_results(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
-    results = tuple(_legacy_result(raw) for raw in _list(message.get("tool_results")) if isinstance(raw, Mapping))
+    results = tuple(map(_legacy_result, objects_in(message, "tool_results")))
     return Returned(results=results, origin=(index, index + 1))
 
 
 def _legacy_result(raw: Mapping[str, Any]) -> CallResult:
-    call = raw.get("call")
-    name = call.get("name") if isinstance(call, Mapping) else None
-    texts = (value if isinstance(value, str) else str(value) for value in _outputs(raw))
+    name = object_of(raw.get("call")).get("name")
+    texts = (str(value) for output in objects_in(raw, "outputs") for value in output.values())
     return CallResult(call_id="", content="\n".join(texts), name=name if isinstance(name, str) else None, state=raw)
-
-
-def _outputs(raw: Mapping[str, Any]) -> Iterator[Any]:
-    for output in _list(raw.get("outputs")):
-        if isinstance(output, Mapping):
-            yield from output.values()
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
@@ -237,15 +224,13 @@ def _plan(answer: Answer) -> str:
 
 # -- a whole answer as a stream --------------------------------------------------------------------------------------
 
-_PARTS = ("content", "tool_plan", "tool_calls", "citations")
-
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the events of an answer of the API's second version."""
     message = answer["message"]
-    rest = {key: value for key, value in answer.items() if key not in ("id", "message", "finish_reason", "usage")}
+    rest = rest_of(answer, "id", "message", "finish_reason", "usage")
     end = {"finish_reason": answer["finish_reason"], "usage": answer.get("usage"), **rest}
-    begun = {key: value for key, value in message.items() if key not in _PARTS}
+    begun = rest_of(message, "content", "tool_plan", "tool_calls", "citations")
     return [
         {"type": "message-start", "id": answer.get("id"), "delta": {"message": {**begun, "content": []}}},
         *_events_of(message),

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ..history_rules import Violation
-from ..reading import json_text, rest_of
+from ..reading import json_text, list_of, object_of, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -63,7 +63,7 @@ def _content(message: object) -> tuple[str, list[Any]] | None:
     if not isinstance(message, Mapping) or (role is not None and not isinstance(role, str)) or role not in _ROLES:
         return None
     parts = message.get("parts")
-    return _ROLES[role], [_part(part) for part in parts] if isinstance(parts, list) else []
+    return _ROLES[role], [_part(part) for part in list_of(parts)]
 
 
 def _part(part: Any) -> Any:
@@ -107,7 +107,7 @@ def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
     if refers(response) and not parts:
         flaws.add("bad_result", path, "the response has a key $ref, which stands for a part there")
         response = as_text(response)
-    media = [_read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
+    media = [_read_block(as_wire(raw)) for raw in objects_in(body, "parts")]
     text, is_error = _output(response)
     blocks = (*([Text(text)] if text else []), *media)
     state = {**part, "functionResponse": {**body, "response": response}}
@@ -115,7 +115,7 @@ def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
 
 
 def _output(response: object) -> tuple[str, bool]:
-    body = response if isinstance(response, dict) else {}
+    body = object_of(response)
     is_error = "error" in body and "output" not in body
     value = next(iter(body.values())) if body.keys() in ({"output"}, {"error"}) else response
     return value if isinstance(value, str) else json_text(value) or "", is_error
@@ -169,7 +169,7 @@ def _add(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
         at = f"{path}.functionCall.args"
         answer.call(call.get("id"), call.get("name"), arguments, state=state, object_at=at)
     elif "executableCode" in part:
-        body = code if isinstance(code, dict) else {}
+        body = object_of(code)
         answer.call(body.get("id"), "code_execution", body, kind="server", state={"part": part})
     elif isinstance(tool, dict):
         name, arguments = tool.get("toolType") or "tool_call", tool.get("args") or {}
@@ -183,25 +183,19 @@ def _add(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
 
 def _unsigned_steps(contents: Sequence[tuple[str, list[Any]] | None]) -> set[int]:
     """Returns the places of the running turn's steps that call without any signature, if anything else is signed."""
-    signed = {place for place, found in enumerate(contents) if found and any(map(_is_signed, found[1]))}
+    found = [content or ("", []) for content in contents]
+    signed = {
+        place for place, (_, parts) in enumerate(found) if any(object_of(p).get("thoughtSignature") for p in parts)
+    }
     if not signed:
         return set()
-    asked = [place for place, found in enumerate(contents) if found and found[0] == "user" and _asks(found[1])]
-    first = asked[-1] if asked else -1
+    asked = [place for place, (role, parts) in enumerate(found) if role == "user" and not all(map(_is_result, parts))]
     calling = {
         place
-        for place, found in enumerate(contents)
-        if found and found[0] == "model" and any(isinstance(part, dict) and "functionCall" in part for part in found[1])
+        for place, (role, parts) in enumerate(found)
+        if role == "model" and any("functionCall" in object_of(part) for part in parts)
     }
-    return {place for place in calling - signed if place > first}
-
-
-def _is_signed(part: object) -> bool:
-    return isinstance(part, dict) and bool(part.get("thoughtSignature"))
-
-
-def _asks(parts: list[Any]) -> bool:
-    return not all(map(_is_result, parts))
+    return {place for place in calling - signed if not asked or place > asked[-1]}
 
 
 # -- messages out of a turn ------------------------------------------------------------------------------------------
@@ -221,7 +215,8 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     parts = [part for piece in answer.parts if (part := _render_part(piece, answer)) is not None]
     parts = without_orphans(parts)
     if not answer.own_wire:
-        _sign(parts)
+        for first in [part for part in parts if "functionCall" in part][:1]:
+            first["thoughtSignature"] = FOREIGN_SIGNATURE
     if all(part.keys() == {"text", "thought"} for part in parts):  # summaries alone are no content
         return []
     contents: list[dict[str, Any]] = [{"role": "model", "parts": parts}]
@@ -241,8 +236,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """Renders a result. Of one that was read here only the id and the name may have changed."""
     named = _named(answer.calls[result.call_id])
     if answer.own_wire and result.state is not None:
-        kept = {key: value for key, value in result.state["functionResponse"].items() if key not in ("id", "name")}
-        return {**result.state, "functionResponse": named | kept}
+        return {**result.state, "functionResponse": named | rest_of(result.state["functionResponse"], "id", "name")}
     parts, left = _response_media(result.blocks)
     told: Any = result.native if result.native is not None else text_of(left) if parts else result.content
     is_response = isinstance(told, dict) and result.native is not None and not result.is_error
@@ -318,12 +312,6 @@ def _named(call: ToolCall) -> dict[str, Any]:
     """Returns what a call and its response have in common: the name, and the id where the wire gave one."""
     name = NAMES_IN_HISTORY.cleaned(call.name)
     return {"name": name} if call.call_id_synthesized else {"id": call.call_id, "name": name}
-
-
-def _sign(parts: list[dict[str, Any]]) -> None:
-    first = next((part for part in parts if "functionCall" in part), None)
-    if first is not None:
-        first["thoughtSignature"] = FOREIGN_SIGNATURE
 
 
 def without_orphans(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:

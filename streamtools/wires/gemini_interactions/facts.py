@@ -10,7 +10,7 @@ from ...schema.dialects import GEMINI
 from ..formats import JSON, CallFormat, EntryFormat, ResultFormat, StrictForm, StructuredOutput, ToolFormat
 from ..gemini.facts import NAMES, NAMES_IN_HISTORY
 from ..history_rules import HistoryRules
-from ..reading import ERROR_PAYLOAD, KnownFields, read_text
+from ..reading import ERROR_PAYLOAD, KnownFields, list_of, read_text
 from ..usage import UsageMap, total
 
 CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
@@ -186,5 +186,4 @@ def name_of(raw: Mapping[str, Any]) -> str | None:
 
 def contents_of(raw: Mapping[str, Any]) -> list[Any]:
     """Returns the contents in a step that is shown as text; none if it has none, or is of another type."""
-    found = raw.get(CONTENTS.get(str(raw.get("type")), ""))
-    return found if isinstance(found, list) else []
+    return list_of(raw.get(CONTENTS.get(str(raw.get("type")), "")))

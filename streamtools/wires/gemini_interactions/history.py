@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeGuard
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ..gemini.facts import NAMES_IN_HISTORY
-from ..reading import json_text, objects_in, rest_of
+from ..reading import json_text, list_of, objects_in, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -54,7 +54,7 @@ class _Reader:
         self._names = CallNames()
         self._steps = steps
         self._run: list[int] = []  # the places of the steps of the model's that are being collected
-        self._searches = {str(step.get("id")) for step in steps if _is_step(step) and _is_search_of_ours(step)}
+        self._searches = {str(step.get("id")) for step in steps if _is_search_of_ours(step)}
 
     def take(self, number: int, step: Mapping[str, Any]) -> None:
         """Takes the next step."""
@@ -88,7 +88,7 @@ def _is_step(step: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def _is_search_of_ours(step: Mapping[str, Any]) -> bool:
-    return step["type"] == "tool_search_call" and call_kind("tool_search_call", step) == "function"
+    return _is_step(step) and step["type"] == "tool_search_call" and call_kind(step["type"], step) == "function"
 
 
 # -- what was asked, and what calls came to --
@@ -119,7 +119,9 @@ def _returned(step: Mapping[str, Any], place: int) -> Returned:
 def _result(step: Mapping[str, Any], *, sound: bool) -> CallResult:
     result = step.get("result")
     blocks = _read_blocks(result)
-    is_told = isinstance(result, str) or (isinstance(result, list) and all(_is_told(raw) for raw in result))
+    is_told = isinstance(result, str) or (
+        isinstance(result, list) and all(_is_step(raw) and raw["type"] in _BLOCKS for raw in result)
+    )
     if not is_told:
         blocks = (Text("" if result is None else json_text(result) or ""),)
     return result_as_read(
@@ -132,15 +134,11 @@ def _result(step: Mapping[str, Any], *, sound: bool) -> CallResult:
     )
 
 
-def _is_told(raw: object) -> bool:
-    return _is_step(raw) and raw["type"] in _BLOCKS
-
-
 def _read_blocks(content: object) -> tuple[Block, ...]:
     """Reads contents. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_read_block(raw) for raw in content if _is_step(raw)) if isinstance(content, list) else ()
+    return tuple(_read_block(raw) for raw in list_of(content) if _is_step(raw))
 
 
 def _read_block(raw: Mapping[str, Any]) -> Block:
@@ -209,7 +207,8 @@ def _joined(texts: list[Block]) -> str:
 def render(answer: Answer) -> list[dict[str, Any]]:
     """Renders the turn's steps, and a step for the result of each call. Empty if the model said nothing."""
     steps = _own_steps(answer) if answer.own_wire else _projected(answer)
-    return steps + [_render_result(result, answer) for result in answer.results if _stands(result, answer)]
+    unsaid = {id_ for id_, call in answer.calls.items() if answer.state_of(call).get("unsaid")}
+    return steps + [_render_result(result, answer) for result in answer.results if result.call_id not in unsaid]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
@@ -262,10 +261,6 @@ def _content(part: Part) -> dict[str, Any] | None:
     return {"type": "text", "text": part.text} if is_said else None
 
 
-def _stands(result: CallResult, answer: Answer) -> bool:
-    return not answer.state_of(answer.calls[result.call_id]).get("unsaid")
-
-
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """Renders a result. Of one that was read here only the id and the name may have changed."""
     call = answer.calls[result.call_id]
@@ -314,7 +309,7 @@ def _media(media: Media) -> dict[str, Any] | None:
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the events of an interaction."""
-    told = {key: value for key, value in answer.items() if key != "steps"}
+    told = rest_of(answer, "steps")
     begun = {key: told[key] for key in ("id", "object", "model") if key in told}
     goes_on = answer["status"] in RUNNING
     last = "interaction.status_update" if goes_on else "interaction.completed"
@@ -329,8 +324,7 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _step(step: Mapping[str, Any], at: int, *, goes_on: bool) -> Iterator[dict[str, Any]]:
     deltas = list(_deltas(step))
     taken = ("content", "summary", "signature", "arguments") if deltas else ()
-    begun = {key: value for key, value in step.items() if key not in taken}
-    yield {"event_type": "step.start", "index": at, "step": begun}
+    yield {"event_type": "step.start", "index": at, "step": rest_of(step, *taken)}
     for delta in deltas:
         yield {"event_type": "step.delta", "index": at, "delta": delta}
     is_ours = call_kind(str(step.get("type")), step) == "function"

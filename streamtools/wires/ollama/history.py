@@ -13,7 +13,7 @@ from ...content import Block, Media, Text
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..openai_chat.history import calls_of, returned
-from ..reading import rest_of
+from ..reading import list_of, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -44,12 +44,12 @@ def _prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
 
 
 def _blocks(message: Mapping[str, Any], index: int, flaws: Flaws) -> Iterator[Block]:
-    content, images = message.get("content"), message.get("images")
+    content = message.get("content")
     if isinstance(content, str) and content:
         yield Text(content)
     elif not isinstance(content, str) and content is not None:
         flaws.add("not_a_message", f"messages[{index}].content", "content has to be a text")
-    for image in images if isinstance(images, list) else ():
+    for image in list_of(message.get("images")):
         if isinstance(image, str) and image:
             yield Media(kind="image", mime_type=_type_of(image), data=image, state={"image": image})
 
@@ -130,7 +130,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if _has_id(result.call_id):
         named["tool_call_id"] = result.call_id
     if answer.own_wire and result.state is not None:
-        return {key: value for key, value in result.state.items() if key != "tool_call_id"} | named
+        return rest_of(result.state, "tool_call_id") | named
     content = result.content if result.native is None else result.native
     images = _images(result.blocks) if result.native is None else []
     if images:  # they need no placeholder beside them, unless there is nothing else

@@ -14,7 +14,7 @@ from ...content import Block, Media, Opaque, Text
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import HistoryRules, Violation
-from ..reading import json_text
+from ..reading import json_text, list_of, object_of, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -150,8 +150,9 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
             _typeless(where, answer.flaws)
     for raw, where in calls:
         read_call(raw, where, answer)
-    if isinstance(legacy := message.get("function_call"), Mapping):
-        _legacy_call(legacy, path, answer)
+    if isinstance(legacy := message.get("function_call"), Mapping):  # from before there were several
+        answer.flaws.add("not_a_message", f"{path}.function_call", "functions are no more: use tool_calls")
+        answer.call(None, legacy.get("name"), legacy.get("arguments"))
     if message.get("reasoning_details"):
         answer.provider({"reasoning_details": message["reasoning_details"]})
     kept = set_fields(message, *_KNOWN) or {}
@@ -210,8 +211,8 @@ def split_text(text: str, answer: AnswerBuilder) -> None:
 def _texts(inner: object) -> Iterator[str]:
     if isinstance(inner, str):
         yield inner
-    for item in inner if isinstance(inner, list) else ():
-        if isinstance(item, Mapping) and isinstance(text := item.get("text"), str):
+    for item in list_of(inner):
+        if isinstance(text := object_of(item).get("text"), str):
             yield text
 
 
@@ -239,12 +240,6 @@ def read_call(raw: object, path: str, answer: AnswerBuilder) -> None:
     state = set_fields(raw, "id", "type", "index", "function", "custom")
     kind: Literal["custom", "function"] = "custom" if is_custom else "function"
     answer.call(raw.get("id"), body.get("name"), given, kind=kind, state=state)
-
-
-def _legacy_call(raw: Mapping[str, Any], path: str, answer: AnswerBuilder) -> None:
-    """Reads the call of an assistant from before there were several."""
-    answer.flaws.add("not_a_message", f"{path}.function_call", "functions are no more: use tool_calls")
-    answer.call(None, raw.get("name"), raw.get("arguments"))
 
 
 def _rendered(answer: AnswerBuilder) -> object:
@@ -508,7 +503,7 @@ def _chunk(choice: dict[str, Any]) -> dict[str, Any]:
         ]
     # Snowflake Cortex says nothing of the reason; the body shows by its end that the choice is whole.
     reason = {"finish_reason": "unknown"} if choice.get("finish_reason") == "" else {}
-    return {**{key: value for key, value in choice.items() if key != "message"}, **reason, "delta": delta}
+    return {**rest_of(choice, "message"), **reason, "delta": delta}
 
 
 _PARTS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {

@@ -11,7 +11,7 @@ from ...content import Block, Media
 from ...parts import ToolCall
 from ..openai_responses.history import render as render_items
 from ..openai_responses.history import render_prompt as render_messages
-from ..reading import json_text
+from ..reading import json_text, rest_of
 from ..transcript import Answer, CallResult, Prompt
 
 _ANSWERS = frozenset({"function_call_output", "mcp_approval_response"})
@@ -33,14 +33,12 @@ def client_events(
         with_model: whether items that the model made are among them, to begin another session with a history. The
             session that made them has them already.
     """
-    events = [
-        {"type": "conversation.item.create", "item": dict(item)} for item in items if with_model or _is_clients(item)
+    events: list[dict[str, Any]] = [
+        {"type": "conversation.item.create", "item": dict(item)}
+        for item in items
+        if with_model or item.get("type") in _ANSWERS or item.get("role") in _ASKING
     ]
     return [*events, {"type": "response.create"}] if respond else events
-
-
-def _is_clients(item: Mapping[str, Any]) -> bool:
-    return item.get("type") in _ANSWERS or item.get("role") in _ASKING
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -84,11 +82,8 @@ def _as_taken(item: dict[str, Any]) -> dict[str, Any]:
     content = item.get("content")
     if item.get("type") != "message" or not isinstance(content, list):
         return item
-    return {**item, "content": [_without_annotations(part) for part in content]}
-
-
-def _without_annotations(part: Any) -> Any:
-    return {key: value for key, value in part.items() if key != "annotations"} if isinstance(part, dict) else part
+    content = [rest_of(part, "annotations") if isinstance(part, dict) else part for part in content]
+    return {**item, "content": content}
 
 
 def _block(block: Block) -> Block:

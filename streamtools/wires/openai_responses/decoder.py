@@ -18,7 +18,17 @@ from ...parts import Finish, ResumePoint
 from ...text import well_formed
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
-from ..reading import KnownFields, malformed, named_error, object_of, place_of, provider_error, read_text, unread
+from ..reading import (
+    KnownFields,
+    malformed,
+    named_error,
+    object_of,
+    place_of,
+    provider_error,
+    read_text,
+    rest_of,
+    unread,
+)
 from . import facts
 from .items import (
     OPAQUE,
@@ -415,7 +425,7 @@ class ResponsesDecoder(ItemTexts):
                 kept = {**kept, "content": message_so_far(item, "completed")["content"]}  # what streamed is all of it
             # An id that is in the input twice is refused: "Duplicate item found with id rs_1" (vercel/ai#7883).
             twin = item.is_twin and item.type in facts.TEXTS
-            state["item"] = {key: value for key, value in kept.items() if key != "id"} if twin else kept
+            state["item"] = rest_of(kept, "id") if twin else kept
         if item.kind is not None:
             text, problem = arguments_of(item.type, raw, path, self.object_text)
             self.out.append(completed(item, raw, text, problem, state, may_end=self.may_end_calls))

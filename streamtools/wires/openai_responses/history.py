@@ -22,7 +22,7 @@ from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ...text import excerpt
 from ..history_rules import Violation, ViolationCode
-from ..reading import json_text, objects_in, read_text, rest_of
+from ..reading import json_text, list_of, object_of, objects_in, read_text, rest_of
 from ..transcript import (
     Answer,
     AnswerBuilder,
@@ -175,7 +175,7 @@ def _read_blocks(content: object) -> tuple[Block, ...]:
     """Reads the blocks of a message or of an output. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
-    return tuple(_read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+    return tuple(_read_block(raw) for raw in list_of(content) if isinstance(raw, dict))
 
 
 def _read_block(raw: dict[str, Any]) -> Block:
@@ -302,7 +302,7 @@ class _Sound:
             if item is not None and null:
                 self._flaw(place, "missing_field", f"{' and '.join(null)} of the item is null", "")
                 status = {"status": "completed"} if "status" in null and type_of(item) == "message" else {}
-                self.items[place] = {key: value for key, value in item.items() if key not in null} | status
+                self.items[place] = rest_of(item, *null) | status
 
     def without_empty_messages(self) -> None:
         """Removes messages that hold nothing, and from others what is no block."""
@@ -471,8 +471,7 @@ def _shell_output(result: CallResult, item: Mapping[str, Any]) -> dict[str, Any]
         "outcome": {"type": "exit", "exit_code": 1 if result.is_error else 0},
     }
     output = {"type": "shell_call_output", "call_id": result.call_id, "output": [chunk]}
-    action = item.get("action")
-    longest = action.get("max_output_length") if isinstance(action, dict) else None
+    longest = object_of(item.get("action")).get("max_output_length")
     return output | ({"max_output_length": longest} if isinstance(longest, int) else {})
 
 
@@ -498,7 +497,7 @@ def _found_tools(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
     """Renders the entries of tools that a search found: the list that the tool returned, and none if it failed."""
     tools = _list_in(result.content) if result.native is None else result.native
     status = "completed" if isinstance(tools, list) and not result.is_error else "incomplete"
-    found = {"execution": "client", "status": status, "tools": tools if isinstance(tools, list) else []}
+    found = {"execution": "client", "status": status, "tools": list_of(tools)}
     return {"type": "tool_search_output", "call_id": result.call_id, **found}
 
 
@@ -621,7 +620,7 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _item(item: dict[str, Any], at: int, *, goes_on: bool) -> Iterator[dict[str, Any]]:
-    begun = {key: value for key, value in item.items() if key not in ("content", "summary", "arguments", "input")}
+    begun = rest_of(item, "content", "summary", "arguments", "input")
     empty: dict[str, Any] = {key: [] for key in ("content", "summary") if isinstance(item.get(key), list)}
     empty |= {key: "" for key in ("arguments", "input") if isinstance(item.get(key), str)}
     head = {"output_index": at, "item_id": item.get("id")}

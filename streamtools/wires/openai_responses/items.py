@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 from ...events import ToolCallFragment
 from ...parts import CallKind
 from ...text import well_formed
-from ..reading import caller_of, read_text
+from ..reading import caller_of, list_of, object_of, read_text, rest_of
 from .facts import ARGUMENTS, TEXT_DELTAS, TEXTS
 
 TEXT_FIELDS: dict[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
@@ -129,8 +129,7 @@ def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
         call_id = raw.get("call_id")
         return "server" if isinstance(call_id, str) and call_id.startswith("xs_call_") else "custom"
     if type_ == "shell_call":
-        environment = raw.get("environment")
-        place = environment.get("type") if isinstance(environment, dict) else None
+        place = object_of(raw.get("environment")).get("type")
         return "server" if isinstance(place, str) and place.startswith("container") else "function"
     if type_ == "tool_search_call":
         return "function" if raw.get("execution") == "client" else "server"
@@ -224,7 +223,7 @@ class Register:
 
     def is_repeated(self, output: object) -> bool:
         """Returns whether a list of items has one of these again, by its id or by that of its call."""
-        listed = [raw for raw in output if isinstance(raw, Mapping)] if isinstance(output, list) else []
+        listed = [raw for raw in list_of(output) if isinstance(raw, Mapping)]
         keys = ("id", "call_id")
         return any(self._by_name(type_of(raw), raw.get(key)) is not None for raw in listed for key in keys)
 
@@ -263,7 +262,7 @@ class Register:
         run twice. So where no id agrees the place does, and then the order among those of the same type and name.
         """
         found: list[Item | None] = [None] * len(output)
-        for key_of in (_by_identity, _by_place, _by_type_and_name):
+        for key_of in _KEYS:
             waiting: dict[object, list[Item]] = {}
             for item in reversed(self.items):
                 if not item.repeated:
@@ -287,16 +286,11 @@ def _is_elsewhere(item: Item, index: object) -> bool:
     return isinstance(index, int) and item.index not in (None, index)
 
 
-def _by_identity(type_: str, _: str | None, identity: str | None, __: int) -> object:
-    return (type_, identity) if identity else object()  # without one, nothing is the same
-
-
-def _by_place(type_: str, name: str | None, _: str | None, place: int) -> object:
-    return type_, name, place
-
-
-def _by_type_and_name(type_: str, name: str | None, _: str | None, __: int) -> object:
-    return type_, name
+_KEYS: tuple[Callable[[str, str | None, str | None, int], object], ...] = (
+    lambda type_, name, identity, place: (type_, identity) if identity else object(),  # without, nothing is the same
+    lambda type_, name, identity, place: (type_, name, place),
+    lambda type_, name, identity, place: (type_, name),
+)
 
 
 # -- items that are calls --------------------------------------------------------------------------------------------
@@ -317,13 +311,12 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
     state: dict[str, Any] = {"output_index": item.place}
     if item.kind != "server":
         unfinished = ("status", TEXT_FIELDS[item.type]) if item.type in TEXT_FIELDS else ()
-        state["item"] = {key: value for key, value in kept.items() if key not in unfinished}
-    namespace = read_text(raw.get("namespace"))
+        state["item"] = rest_of(kept, *unfinished)
     return _fragment(
         item,
         id=_id(item, raw),
         name=_name(item, raw),
-        namespace=namespace,
+        namespace=read_text(raw.get("namespace")),
         caller=caller_of(raw),
         start=start,
         provider_state=state,
