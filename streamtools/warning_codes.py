@@ -51,6 +51,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "numeric_finish_reason": WarningFacts("guess", "the finish reason was a number"),
     "other_response": WarningFacts("loss", "events of another response came"),
     "repeated_finish_reason": WarningFacts("note", "the finish reason came several times"),
+    "response_resumed": WarningFacts("note", "the response broke off, and its rest was asked for"),
     "said_again": WarningFacts("guess", "a resumed response said again what had come, and that was replaced"),
     "session_error": WarningFacts("loss", "an error came that was about something else in the session"),
     "steer_failed": WarningFacts("loss", "a steering input was refused"),

@@ -36,9 +36,9 @@ def arranged(wire: str, parts: Sequence[Part], *, pieces: int = 1, response: str
     if wire == LIVE:
         texts = [one for one in parts if one[0] != "calls"]
         return [*_joined(wire, texts, pieces), *said(wire, calls=calls)]
-    head, whole = said(wire, ends=False), {"text": ["x"], "calls": calls}
+    head = said(wire, ends=False)
     body = _joined(wire, parts, pieces, response)
-    tail = said(wire, **whole)[len(said(wire, **whole, ends=False)) :]
+    tail = said(wire, text=["x"], calls=calls)[len(said(wire, text=["x"], calls=calls, ends=False)) :]
     items = [payload["item"] for payload in body if payload.get("type") == "response.output_item.done"]
     for payload in tail:
         if "output" in payload.get("response", ()):
@@ -69,7 +69,7 @@ def _moved(wire: str, payload: Payload, before: Counter[str]) -> Payload:
     if wire == COHERE:
         is_call = payload["type"].startswith("tool-call")
         return _shifted(payload, "index", before["calls"] if is_call else before["text"] + before["reasoning"])  # type: ignore[no-any-return]
-    return _shifted(payload, _NUMBERS[wire], before.total()) if wire in _NUMBERS else payload  # type: ignore[no-any-return]
+    return _shifted(payload, _NUMBERS[wire], before.total()) if wire in _NUMBERS else payload
 
 
 def _shifted(value: Any, key: str, by: int) -> Any:

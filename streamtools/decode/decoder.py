@@ -26,7 +26,7 @@ from ..events import (
 )
 from ..framing import Frame
 from ..limits import Limits
-from ..parts import OUTCOMES
+from ..parts import OUTCOMES, ResumePoint
 from ..stages import DEFAULT, Deferred, StageList
 from ..text import excerpt, type_name
 from ..tools import AnyTools, Toolset
@@ -245,6 +245,15 @@ class StreamDecoder:
             self._deaf = True
             self._fail(error)
         return out
+
+    def resume_point(self) -> ResumePoint | None:
+        """Returns the place from which the rest of the response may be asked for, to be fed to this decoder; None where
+        the wire cannot resume it, or it has ended."""
+        if self.done or self._deaf or self._wire is None or not self._seen:
+            return None
+        if self._last_plain is not None:
+            self._leave_plain(self._wire)
+        return self._wire.resume_point()
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
         """Ends the stream; returns the last events, `StreamEnd` among them.

@@ -22,6 +22,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
@@ -590,7 +591,10 @@ class AgentLoop:
         """Returns the run for a program without an event loop; see `Pipeline.sync`. `call_model` may block."""
         self._call_model = in_threads(self._call_model)
         if self._attempts is not None:
-            self._attempts = (self._attempts[0], tuple(map(in_threads, self._attempts[1])))
+            retry, fallback = self._attempts
+            if retry is not None and retry.resume is not None:
+                retry = replace(retry, resume=in_threads(retry.resume))
+            self._attempts = (retry, tuple(map(in_threads, fallback)))
         return SyncAgentLoop(self, backend)
 
     async def finish(self) -> Turn:

@@ -157,6 +157,8 @@ class Pipeline:
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         if self._retrying is not None:
             self._pump.judge = self._discards
+            if self._retrying.retry.resume is not None:
+                self._pump.resume = self._retrying.rest
             self._retrying.sight = self
 
     # -- for the consumer ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ..event_loop import is_cancelled, refuse_deferred, settle_next
 from ..events import Event, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
 from ..limits import Limits
 from ..observers import StreamFacts
-from ..parts import REQUEST_OUTCOMES
+from ..parts import REQUEST_OUTCOMES, ResumePoint
 from ..sources import Source
 from ..text import type_name
 from .queues import Outbox
@@ -64,6 +64,8 @@ class Pump:
     emitted."""
     is_void: bool = False
     """True if it is: nothing was emitted of its end."""
+    resume: Callable[[Exception, ResumePoint], Source | None] | None = None
+    """Returns a source of the rest of a response that broke off so, if it is to be asked for; see `resumed`."""
     raised: Exception | None = None
     """The error that the source, a transform or a stage raised."""
     must_pause: bool = False
@@ -71,6 +73,9 @@ class Pump:
     end: StreamEnd | None = None
     """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
     _is_cut: bool = False  # the rest of the stream is not wanted
+    _rest: Source | None = None  # of the response, to be read next
+    _broke: tuple[Exception | None, Source, int] | None = None  # why and where it broke off, and how much had come
+    _blamed: Source | None = None  # whose status tells of the failure, if it is not the one that was read last
     _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
     _seen_length: int = -1  # how much had come when `look` looked last
     _silent_looks: int = 0  # looks since then that found no more than that
@@ -84,17 +89,50 @@ class Pump:
 
     async def run(self) -> None:
         """Emits all events of the source, no faster than they are consumed; then closes the source."""
-        self._reading = reading = CancelScope()
-        if self.raised is not None or self._is_cut:  # before this task began
-            reading.cancel()
-        with reading:
-            await self._run()
+        reading = await self._read_source()
+        while self._has_rest(reading):
+            assert self._rest is not None, "just found"
+            self._source, self._rest, self.raised, self._seen_length = self._rest, None, None, -1
+            reading = await self._read_source()
         if reading.cancelled_caught:
             try:
                 last = [*self._last_events(), *self._noted(refuse_deferred(self._decoder))]
                 self._step.emit_all(self._judged(last))
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
+
+    async def _read_source(self) -> CancelScope:
+        self._reading = reading = CancelScope()
+        if self.raised is not None or self._is_cut:  # before this task began
+            reading.cancel()
+        with reading:
+            await self._run()
+        return reading
+
+    def _has_rest(self, reading: CancelScope) -> bool:
+        """Returns whether another source is to be read, behind one that has ended so."""
+        if reading.cancel_called and self._rest is not None:
+            self._rest = None  # a time was over while the source was closed
+            return False
+        return self._rest is not None or (reading.cancelled_caught and self._finds_rest())
+
+    def _finds_rest(self) -> bool:
+        """Returns whether the rest of the response is to be read from another source, since this one broke off."""
+        # Transforms see one iteration, which ends with its source.
+        if self.resume is None or self._is_cut or self._transforms or not isinstance(self._decoder, StreamDecoder):
+            return False
+        error, source, came = self.raised, self._source, self._decoder.received
+        if self._broke is not None and self._broke[2] == came:
+            error, source, _ = self._broke  # the rest was refused: that is not why the response broke off
+        self._broke = error, source, came
+        point = self._decoder.resume_point()
+        if point is not None:
+            # Asked with the latest error: a rest that is refused for good is not asked for again.
+            latest = self.raised or TruncatedStream("the stream ended before its terminal marker")
+            self._rest = self.resume(latest, point)
+        if self._rest is None:
+            self.raised, self._blamed = error, source
+        return self._rest is not None
 
     async def discard(self) -> None:
         """Closes a source that is not to be read, within the grace, also when cancelled."""
@@ -186,7 +224,8 @@ class Pump:
         """Returns the way in which the request or its stream failed."""
         from ..sources.failures import failure_of  # most requests are answered
 
-        return failure_of(error, status=self._source.status, headers=self._source.headers)
+        source = self._blamed or self._source
+        return failure_of(error, status=source.status, headers=source.headers)
 
     async def _read(self) -> None:
         async with aclosing(self._batches()) as batches:
@@ -231,6 +270,11 @@ class Pump:
             self._pausing = True  # a request may take longer than a stream may be silent
             items = await self._source.items()
             self._pausing = False
+            if self._broke is not None:
+                from .resumed import Payloads  # few responses break off
+
+                items = Payloads(items, self._source.as_item, self._limits)
+                step.emit(StreamWarning("response_resumed"))
             if step.observers and (server := self._source.server) is not None:
                 step.tell("see_server", *server)
             async for item in self._seen(items):
@@ -260,6 +304,8 @@ class Pump:
                 step.emit(StreamWarning("source_close_failed", type_name(error)))
                 await checkpoint()
             self.raised = error
+        if self._finds_rest():
+            return
         last = self._last_events()
         while chain.deferred is not None:
             last += self._noted(await self._settle_next())
@@ -280,7 +326,8 @@ class Pump:
         """Returns the items, which observers of the body see first, if there are any."""
         if self._facts is None or not any(hasattr(observer, "on_item") for observer in self._step.observers):
             return items
-        self._step.tell("begin_stream", self._facts)
+        if self._broke is None:
+            self._step.tell("begin_stream", self._facts)
         return _Seen(items, self._source.as_item, partial(self._step.tell, "on_item"))
 
     def _last_events(self) -> list[Event]:
@@ -292,7 +339,11 @@ class Pump:
         last = self._noted(self._decoder.finish(error, abandoned=is_cut))
         ended = self.raised or (None if self.end is None else self.end.error)
         is_unanswered = self.raised is not None and not self.came
-        if ended is not None and self._facts is not None and (is_unanswered or self._source.status is not None):
+        if (
+            ended is not None
+            and self._facts is not None
+            and (is_unanswered or (self._blamed or self._source).status is not None)
+        ):
             failed = self.failure(ended)
             self._step.emit(RequestFailed(failed.outcome, failed.error_type, failed.status, failed.retry_after))
         return last

@@ -6,7 +6,8 @@ observed as ``discarded``, `AttemptDiscarded` says from where on to forget, and 
 new decoder, new calls and an empty turn; the step goes on. If a call has begun that must not run twice, the attempt
 is *cut*: it ends as any cut answer does, but its running calls go on, and `agent_loop` asks for the next step.
 Otherwise the error is raised, as without ``retry=``. Calls that have begun and may run again are carried over
-(`dispatch.carried`).
+(`dispatch.carried`). Before all that, the rest of a response may be asked for (`Retrying.rest`): the same decoder reads
+on (`resumed`), and nothing is judged.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from anyio import sleep
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..decode.body import as_items
 from ..dispatch.carried import Carried
 from ..events import AttemptBegan, AttemptCommitted, AttemptDiscarded, StreamEnd
-from ..sources import answer_of
+from ..sources import answer_of, open_source
 from ..text import shown_by
 from ..wires import Wire
 
 if TYPE_CHECKING:
     from ..dispatch import DispatchOptions
     from ..observers import StreamFacts
-    from ..parts import Usage
+    from ..parts import ResumePoint, Usage
     from ..sources import Source
     from ..sources.failures import Failure
     from ..tools import Toolset
@@ -63,6 +66,9 @@ class Retry:
     """Decides after which errors the model is asked again. By default: the connection or the stream broke off, a time
     for the first chunk was over, the provider is overloaded or limits the rate, or its HTTP status is 408, 409, 425,
     429 or above 499."""
+    resume: Callable[[ResumePoint], Any] | None = None
+    """Asks for the rest of a response, on wires that can resume one, and returns its stream. The attempt then goes on,
+    and nothing is discarded. If the rest is refused, or breaks off too, `attempts` times, the model is asked anew."""
     jitter: Callable[[], float] = field(default=random.random, repr=False)
     """Returns a number from 0 to 1: the pause is shortened by up to its half, so that many clients do not return at
     once."""
@@ -72,6 +78,8 @@ class Retry:
     def __post_init__(self) -> None:
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts!r}): must be an integer greater than 0")
+        if not (self.resume is None or callable(self.resume)):
+            raise TypeError(f"Retry(resume=...): expected a function, got {type(self.resume).__name__}")
         for name in ("backoff", "max_wait", "total"):
             value = getattr(self, name)
             if value is None and name == "total":
@@ -99,11 +107,15 @@ class ModelRequest:
     ask: Callable[[], Any]
     """Returns the stream, or an awaitable of it."""
     wire: Wire | str | None
+    pause_s: float = 0.0
+    """How long to wait before it is made."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._made().__await__()
 
     async def _made(self) -> Any:
+        if self.pause_s:
+            await sleep(self.pause_s)
         await checkpoint_if_cancelled()  # the answer may have been cut before it was asked for
         stream = self.ask()
         if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
@@ -163,6 +175,7 @@ class Retrying:
         self.goes_on = False
         """True if a step that is cut is followed by another one, which is asked with its results."""
         self._requests = tuple(requests)
+        self._resumed = 0  # how often the rest of the attempt's response was asked for
         self._of_request = 1
         self._fallback = 0
         self._began_at = 0.0
@@ -178,6 +191,25 @@ class Retrying:
     def is_error(self) -> bool:
         """True if the stream's error is to be raised."""
         return not (self.cut and self.goes_on)
+
+    def rest(self, error: Exception, point: ResumePoint) -> Source | None:
+        """Returns a source of the rest of the attempt's response, which broke off so; None if it is not asked for."""
+        retry, failure = self.retry, self.sight.failure(error)
+        may_pass = failure.may_pass if retry.when is None else bool(retry.when(error))
+        # Without a cursor the response would begin anew. The provider of a fallback is another one.
+        is_asked = retry.resume is not None and point.after is not None and not self._fallback
+        if retry.resume is None or not (is_asked and may_pass and self._resumed < retry.attempts):
+            return None
+        pause = retry.pause(self._resumed + 1, failure.retry_after)
+        if not self._is_time_for(pause) or not self.sight.leaves(pause, None):
+            return None
+        self._resumed += 1
+        request: ModelRequest = self.request
+        return open_source(ModelRequest(partial(retry.resume, point), request.wire, pause))
+
+    def _is_time_for(self, pause: float) -> bool:
+        total = math.inf if self.retry.total is None else self.retry.total
+        return time.monotonic() + pause - self._began_at <= total
 
     def judge(self, error: Exception, end: StreamEnd) -> bool:
         """Returns whether the attempt is to be discarded, since it has failed so; else notes whether it is cut."""
@@ -195,8 +227,7 @@ class Retrying:
         if fallback >= len(self._requests):
             return False
         pause = retry.pause(self._of_request, failure.retry_after) if is_left else 0.0
-        total = math.inf if retry.total is None else retry.total
-        if time.monotonic() + pause - self._began_at > total or not sight.leaves(pause, end.usage):
+        if not self._is_time_for(pause) or not sight.leaves(pause, end.usage):
             return False
         self._next = (fallback, failure, pause, end.error.kind)
         return True
@@ -215,6 +246,7 @@ class Retrying:
         self._of_request = self._of_request + 1 if fallback == self._fallback else 1
         self._fallback = fallback
         self.attempt += 1
+        self._resumed = 0
         return event
 
     def committed(self, end: StreamEnd) -> AttemptCommitted | None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -303,7 +303,7 @@ class Tapped:
     async def _items(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
         """Hands on what an SDK would have read: the tap goes on beside it."""
         try:
-            async with aclosing(aiter(response.stream)) as chunks:
+            async with aclosing(cast(Any, aiter(cast(Any, response.stream)))) as chunks:
                 async for chunk in chunks:
                     yield chunk
         finally:
