@@ -8,11 +8,11 @@
         ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallValidated]          each call; calls may interleave
         [ApprovalRequested [ApprovalResolved]]                            before a call that needs one would start
         [AnswerRequested]                                                 instead of its start, if it is done outside
-        [ToolStarted ToolProgress* Observation]                           while the stream goes on (`effect="pure"`)
+        [ToolStarted (ToolProgress | AnswerRequested)* Observation]       while the stream goes on (`effect="pure"`)
       [Observation* AttemptDiscarded]                                the attempt broke off, and another follows
       StreamEnd [AttemptCommitted]
       [ApprovalRequested [ApprovalResolved]] [AnswerRequested]
-      [ToolStarted ToolProgress* Observation]                             after it; one `Observation` for every call
+      [ToolStarted (ToolProgress | AnswerRequested)* Observation]         after it; one `Observation` for every call
     StepEnd
 
 `StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events.
@@ -466,14 +466,17 @@ class ApprovalResolved(CausedEvent):
 
 @event
 class AnswerRequested(CausedEvent):
-    """The call is handed out: nothing here runs it, and its result has to be handed in: `Pipeline.answer`."""
+    """The call is handed out: nothing here runs it, and its result has to be handed in: `Pipeline.answer`. Or it runs,
+    and has a `question`, whose answer is handed in likewise."""
 
     call_id: str
     tool_name: str
     arguments: Mapping[str, Any] = field(repr=False)
     """The validated arguments by parameter name, defaults included."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name and the arguments, by which an answer names the call that it is to."""
+    """A hash of the tool's name, the arguments and the question, by which an answer names what it is to."""
+    question: Any = field(default=None, repr=False, kw_only=True)
+    """What a running call asks for, as text or JSON; None if the call's own result is wanted."""
     rests: bool = field(default=False, kw_only=True)
     """The run does not wait for the answer: it rests when nothing else goes on."""
     index: int = field(default=0, kw_only=True)

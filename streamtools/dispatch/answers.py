@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,12 +24,12 @@ import anyio
 from anyio import CancelScope
 
 from ..content import Text, ToolResult
-from ..errors import AnswerError, ToolFailed, ToolTimeout
+from ..errors import AnswerError, LocalProtocolError, ToolError, ToolFailed, ToolTimeout
 from ..events import AnswerRequested, StreamWarning
 from ..text import type_name
 from .decisions import decides
 from .results import decode_result, encode_result, value_content
-from .states import Call, Ending, Host, Input, Outside
+from .states import Call, Ending, Host, Input, Outside, begin_wait, end_wait
 
 if TYPE_CHECKING:
     from .approval import Shown
@@ -116,8 +117,11 @@ def _read(record: bytes) -> Any:
 
 def answer_key(call: Answerable) -> str:
     """Returns the key under which a call's answer is on record."""
-    text = json.dumps([call.idempotency_key, call.fingerprint])
-    return f"answer:{hashlib.sha256(text.encode()).hexdigest()}"
+    return _key(call.idempotency_key, call.fingerprint)
+
+
+def _key(call_key: str, fingerprint: str) -> str:
+    return f"answer:{hashlib.sha256(json.dumps([call_key, fingerprint]).encode()).hexdigest()}"
 
 
 async def put_answer(store: DecidingStore, call: Answerable, record: bytes) -> None:
@@ -137,10 +141,45 @@ def already_answered(call_id: str) -> AnswerError:
 
 @dataclass(slots=True, eq=False)
 class HandedOut:
-    """A call while it is done outside."""
+    """A call while it is done outside, or while it waits for what it has asked."""
 
+    fingerprint: str
+    """A hash of what is shown to those who answer."""
+    key: str
+    """Under which the answer is on record."""
     record: bytes | None = None
-    """Its answer, once it has one."""
+    """The answer, once there is one."""
+    question: Any = None
+    """What a running call has asked."""
+    answered: anyio.Event | None = None
+    """Is set at the answer to that."""
+    number: int = 0
+    """The number of the question, from 1."""
+
+    @classmethod
+    def of(cls, call: Call) -> HandedOut:
+        """Returns a call that is handed out."""
+        return cls(call.fingerprint, answer_key(call))
+
+    @classmethod
+    def asking(cls, call: Call, question: Any) -> HandedOut:
+        """Returns the next question of a call that runs.
+
+        Raises:
+            TypeError: the question is no JSON.
+        """
+        number = 1 if call.question is None else call.question.number + 1
+        try:
+            text = json.dumps([call.fingerprint, number, question], sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
+            raise TypeError(f"ask: expected text or JSON, got a {type(question).__name__}") from None
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        key = _key(call.idempotency_key, fingerprint)
+        return cls(fingerprint, key, question=question, answered=anyio.Event(), number=number)
+
+    def is_open(self, call: Call) -> bool:
+        """Returns whether the call still waits for the answer."""
+        return self.record is None and call.state == ("handed_out" if self.answered is None else "running")
 
     async def body(self, begin: Callable[[], Awaitable[float]]) -> Any:
         """Begins the call, and returns the value that it was answered with."""
@@ -171,15 +210,15 @@ class Answers:
 
     def hand_out(self, call: Call, *, rests: bool) -> None:
         """Hands a call out, unless its answer is on record, and waits for it, unless it rests."""
-        call.out = HandedOut()
+        call.out = HandedOut.of(call)
         self.work(call, partial(self._wait, call, call.out, rests))
 
     async def _wait(self, call: Call, out: Outside, rests: bool) -> None:
         with CancelScope() as call.asking:
-            await self._note(call)
+            await self._note(call, out)
             if await self._is_on_record(call, out) or call.state != "handed_out":
                 return
-            self._request(call, rests)
+            self._request(call, out, rests)
             if rests:
                 return
             timeout = call.ready[0].timeout
@@ -189,20 +228,47 @@ class Answers:
             if scope.cancelled_caught and call.state == "handed_out":
                 self.move(call, "refused", Ending("timed_out", ToolTimeout(seconds or 0.0)))
 
-    async def _note(self, call: Call) -> None:
+    async def ask(self, call: Call, question: Any) -> Any:
+        """Asks those outside for what a running call needs, and returns their answer.
+
+        Raises:
+            LocalProtocolError: the call asks for something else already.
+            ToolError: somebody answers with an error.
+            TypeError: the question is no JSON.
+        """
+        if call.question is not None and call.question.is_open(call):
+            raise LocalProtocolError(f"{call.label}: it asks for something already; ask one thing at a time")
+        out = call.question = HandedOut.asking(call, question)
+        assert out.answered is not None, "made with it"
+        await self._note(call, out)
+        begin_wait(call, "answer")
+        try:
+            if not await self._is_on_record(call, out):
+                self._request(call, out, rests=False)
+                await out.answered.wait()
+        finally:
+            end_wait(call, time.monotonic())
+        assert out.record is not None, "it was answered"
+        value = _read(out.record)
+        if isinstance(value, ToolResult) and value.is_error:
+            raise ToolError("\n".join(one.text for one in value.blocks if isinstance(one, Text)))
+        return value
+
+    async def _note(self, call: Call, out: Outside) -> None:
         try:
             if self.note is not None:
-                await self.note(call.call_id, answer_key(call))
+                await self.note(call.call_id, out.key)
         except Exception as error:
             self._not_kept(call, error)
 
-    def _request(self, call: Call, rests: bool) -> None:
+    def _request(self, call: Call, out: Outside, rests: bool) -> None:
         tool, bound = call.ready
         event = AnswerRequested(
             call.call_id,
             tool.name,
             dict(bound.by_name),
-            fingerprint=call.fingerprint,
+            fingerprint=out.fingerprint,
+            question=out.question,
             rests=rests,
             index=call.call.index,
             caller=call.call.caller,
@@ -211,8 +277,9 @@ class Answers:
 
     def look(self, call: Call) -> None:
         """Looks for an answer that somebody elsewhere has put on record."""
-        if call.state == "handed_out" and call.out is not None and call.out.record is None:
-            self.work(call, partial(self._look, call, call.out))
+        out = call.out or call.question
+        if out is not None and out.is_open(call):
+            self.work(call, partial(self._look, call, out))
 
     async def _look(self, call: Call, out: Outside) -> None:
         await self._is_on_record(call, out)
@@ -222,7 +289,7 @@ class Answers:
         if not decides(self.store):
             return False
         try:
-            found = await self.store.decide(answer_key(call), None)
+            found = await self.store.decide(out.key, None)
         except Exception as error:
             self._not_kept(call, error)
             return False
@@ -230,19 +297,21 @@ class Answers:
             self._take(call, out, found)
         return found is not None
 
-    def give(self, call: Call, record: bytes) -> bool:
+    def give(self, call: Call, record: bytes, fingerprint: str | None) -> bool:
         """Takes an answer; returns False if it is the one that the call has. With a store it counts once it is on
         record, and only if it is the first there.
 
         Raises:
             AnswerError: the call has another answer, or waits for none.
         """
-        out = call.out
+        out = call.out or call.question
         if out is None:
             raise AnswerError(call.call_id, "unknown_call", "waits for no answer; answer after its AnswerRequested")
+        if fingerprint is not None and fingerprint != out.fingerprint:
+            raise AnswerError(call.call_id, "changed_call", "waits for another answer than to what was shown")
         if out.record is not None and out.record != record:
             raise already_answered(call.call_id)
-        if out.record is None and call.state != "handed_out":
+        if out.record is None and not out.is_open(call):
             raise AnswerError(call.call_id, "over", "waits for its answer no longer")
         if out.record is not None:
             return False
@@ -255,7 +324,7 @@ class Answers:
 
     async def _keep(self, call: Call, out: Outside, record: bytes) -> None:
         try:
-            first = await self.store.decide(answer_key(call), record)
+            first = await self.store.decide(out.key, record)
         except Exception as error:
             out.record = None
             self._not_kept(call, error)
@@ -269,6 +338,9 @@ class Answers:
         if call.state == "handed_out":
             out.record = record
             self.move(call, "answered", None)
+        elif out.answered is not None:
+            out.record = record
+            out.answered.set()
 
     def _not_kept(self, call: Call, error: Exception) -> None:
         self.host.emit(StreamWarning("answer_not_kept", f"{call.label}: the store raised {type_name(error)}"))

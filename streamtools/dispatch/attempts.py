@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -80,6 +80,8 @@ class Attempts:
     happened: Happened
     due: Callable[[Call, CancelScope, float], bool]
     """Cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time."""
+    ask: Callable[[Call, Any], Awaitable[Any]]
+    """Asks those outside for something that a running call needs."""
     new_scope: Callable[[], CancelScope] = CancelScope
     """Makes a scope: the event loop's own type once that is known, since finding the loop costs as much as a scope."""
 
@@ -261,7 +263,11 @@ class _Attempt:
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
+            ask=self._ask,
         )
+
+    async def _ask(self, question: Any) -> Any:
+        return await self.attempts.ask(self.call, question)
 
     async def run(self, scope: CancelScope) -> Ending:
         """Runs the attempt within this scope, and returns its ending."""

@@ -65,6 +65,8 @@ class Invocation:
     """Notes what the call waits for from now on, until the next reason or ``begin()``. An executor calls it in the
     event loop, before ``begin()``, whenever the reason changes: ``call.waits_for("worker_start")``. It never blocks,
     and does nothing once the call has begun. It does not travel."""
+    ask: Callable[[Any], Awaitable[Any]] | None = field(default=None, repr=False, compare=False)
+    """Asks those outside the run for something, once the call runs; see `ToolContext.ask`. It does not travel."""
     take_spans: Callable[[bytes], None] | None = field(default=None, init=False, repr=False, compare=False)
     """Takes the spans of a worker, written by `streamtools.telemetry.worker_spans`; None if nobody records them. It is
     there once ``begin()`` has returned, and does not travel."""
@@ -119,4 +121,5 @@ def context_of(call: Invocation, report: Callable[[Any], None], is_cancelled: Ca
         context=ELSEWHERE if call.has_context and call.context is None else call.context,
         report=report,
         is_cancelled=is_cancelled,
+        asker=call.ask,
     )

@@ -297,6 +297,7 @@ class Call:
     asked: bool = False  # somebody was asked for that approval
     asking: CancelScope | None = None  # around the work of its approver, or around the wait for its answer
     out: Outside | None = None  # it is done outside, or was
+    question: Outside | None = None  # the latest that it has asked while it ran
     conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
     job: Job | None = None  # its place in the order, once it has one
     causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
@@ -397,10 +398,24 @@ class Call:
 
 
 class Outside(Protocol):
-    """A call while it is done outside."""
+    """A call while it is done outside, or while it waits for what it has asked."""
 
+    fingerprint: str
+    """A hash of what is shown to those who answer."""
+    key: str
+    """Under which the answer is on record."""
     record: bytes | None
-    """Its answer, once it has one."""
+    """The answer, once there is one."""
+    question: Any
+    """What a running call has asked."""
+    answered: anyio.Event | None
+    """Is set at the answer to that."""
+    number: int
+    """The number of the question, from 1."""
+
+    def is_open(self, call: Call) -> bool:
+        """Returns whether the call still waits for the answer."""
+        ...
 
     async def body(self, begin: Callable[[], Awaitable[float]]) -> Any:
         """Begins the call, and returns the value that it was answered with."""

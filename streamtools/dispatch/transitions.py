@@ -143,7 +143,7 @@ class Transitions:
         self.host = host
         self._start_task = start
         self._at = at
-        self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
+        self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due, self._ask_outside)
         self._deciding: dict[str, list[tuple[Decision, BaseException | None]]] = {}  # being put on record, by call id
         self._decisions: dict[str, list[Decision]] = {}  # about calls that several people decide, without a store
         self._answers: Answers | None = None  # once a call is done outside
@@ -509,6 +509,10 @@ class Transitions:
     def _hand_out(self, call: Call) -> None:
         self.asked_in = self.asked_in or current_token()
         self.answers.hand_out(call, rests=call.ready[0].rests)
+
+    async def _ask_outside(self, call: Call, question: Any) -> Any:
+        self.asked_in = self.asked_in or current_token()
+        return await self.answers.ask(call, question)
 
     # -- effects: the observation --
 
@@ -1068,11 +1072,9 @@ class Calls:
         call = self._transitions.calls.get(call_id)
         if call is None:
             raise AnswerError(call_id, "unknown_call", "is none of this step")
-        if call.out is not None:
+        if self._transitions.asked_in is not None:
             approval.check_loop(self._transitions.asked_in, "answer")
-            if fingerprint is not None and fingerprint != call.fingerprint:
-                raise AnswerError(call_id, "changed_call", "has other arguments than the one that was answered")
-        given = self._transitions.answers.give(call, record)
+        given = self._transitions.answers.give(call, record, fingerprint)
         self._tell()
         return given
 

@@ -117,6 +117,8 @@ def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
         data["findings"] = [str(finding) for finding in event.findings]
     if isinstance(event, ApprovalRequested) and event.requires > 1:
         data["requires"] = event.requires
+    if isinstance(event, AnswerRequested) and event.question is not None:
+        data["question"] = event.question
     return name, data
 
 

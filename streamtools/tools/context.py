@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Generic
@@ -69,6 +69,8 @@ class ToolContext(Generic[Deps]):
     """Receives the values of `progress`; set by the dispatcher."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     """Answers `cancelled`; set by the dispatcher."""
+    asker: Callable[[Any], Awaitable[Any]] | None = field(default=None, repr=False, compare=False)
+    """Serves `ask`; set by the dispatcher."""
 
     @property
     def idempotency_key(self) -> str:
@@ -82,6 +84,23 @@ class ToolContext(Generic[Deps]):
         Sync tools that run long look at it and stop; async ones are cancelled where they await.
         """
         return self.is_cancelled is not None and self.is_cancelled()
+
+    async def ask(self, question: Any) -> Any:
+        """Asks those outside the run for something, within the call's timeout: a person, or a service that works in the
+        background. `AnswerRequested` shows the question; `Pipeline.answer` and `Journal.answer` answer it. The answer
+        is a stranger's: check it.
+
+        Args:
+            question: text or JSON, for those who answer.
+
+        Raises:
+            ToolError: the answer is an error; or the tool runs in another process, where nobody can be asked.
+            LocalProtocolError: the call asks for something else already.
+            TypeError: the question is no JSON.
+        """
+        if self.asker is None:
+            raise ToolError("nobody can be asked here: the tool does not run in the process of its run")
+        return await self.asker(question)
 
     def progress(self, value: Any) -> None:
         """Reports an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""

@@ -23,6 +23,8 @@ from streamtools import (
     Limits,
     Observation,
     Suspended,
+    ToolContext,
+    ToolError,
     Trajectory,
     agent_loop,
     pipeline,
@@ -451,6 +453,58 @@ def test_the_first_of_two_answers_from_two_places_counts() -> None:
         assert (seen.value, codes) == ("Rome", ["already_answered"])
 
     on_both(case)
+
+
+def test_a_running_call_asks_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+    """Background work waits so for its end, and an MCP server for what it asks the user."""
+
+    @tool(name="choose", timeout=20)
+    async def asking(question: str, ctx: ToolContext) -> str:
+        """Ask twice."""
+        city = await ctx.ask({"which": question})
+        street = await ctx.ask({"which": question})
+        try:
+            await ctx.ask("really?")
+        except ToolError as error:
+            return f"{city}, {street}; {error}"
+        raise AssertionError("it was answered with an error")
+
+    @tool(name="choose", timeout=0.01)
+    async def impatient(question: str, ctx: ToolContext) -> str:
+        """Ask in vain."""
+        return str(await ctx.ask(question))
+
+    async def case(folder: Path) -> None:
+        for number, options in enumerate(
+            ({}, {"store": MemoryStore()}, {"journal": folder / "runs.db", "run_id": "r"}, {"start": "early"})
+        ):
+            path, asked = folder / f"{number}.jsonl", []
+            given: dict[str, Any] = options
+            model, trajectory = Model(ONE_CALL, DONE), Trajectory(run_id="r", observers=[record(path)])
+            if "journal" in given:
+                given, trajectory = {"journal": given["journal"], "run_id": "r"}, None
+            async with model.run(asking, trajectory=trajectory, **given) as run:
+                async for event in run:
+                    if isinstance(event, AnswerRequested):
+                        asked.append(event)
+                        if len(asked) == 2:
+                            with pytest.raises(AnswerError) as caught:  # a late repetition
+                                run.answer(asked[0], "Oslo")
+                            assert caught.value.code == "changed_call"
+                        run.answer(event, ["Rome", "Via Appia", "no"][len(asked) - 1], is_error=len(asked) == 3)
+            assert [one.question for one in asked] == [{"which": "Which city?"}] * 2 + ["really?"]
+            (seen,) = run.turns[0].observations
+            assert (seen.outcome, seen.value) == ("ok", "Rome, Via Appia; no")
+            assert [wait.reason for wait in seen.waits].count("answer") == 3
+
+        turn = await pipeline(iterated(ONE_CALL), tools=[impatient], wire=CHAT)
+        assert turn.observations[0].outcome == "timed_out"
+        with pytest.raises(ToolError, match="nobody can be asked"):
+            await ToolContext().ask("?")
+
+    for backend in ("asyncio", "trio"):
+        (tmp_path / backend).mkdir()
+        anyio.run(case, tmp_path / backend, backend=backend)
 
 
 def test_recordings_replays_spans_pages_and_frames_show_the_call_as_any_other(tmp_path: Path) -> None:
