@@ -20,12 +20,13 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
+from ..fields import Range, read_object
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES, RunOutcome
 from . import journal_waiting
@@ -34,7 +35,16 @@ from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import SqliteStore
 from .suspended import Suspended
 
-__all__ = ["Journal", "JournalLease", "JournaledResponse", "StoredRun", "journal_of", "marked", "read_entry"]
+__all__ = [
+    "Journal",
+    "JournalLease",
+    "JournaledResponse",
+    "StoredRun",
+    "journal_of",
+    "marked",
+    "read_entry",
+    "read_put",
+]
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 _TABLES = (
@@ -52,6 +62,8 @@ _MOST_RUN_ID_CHARS = 900  # the key of the lease, and those of calls, have room 
 _MOST_ENTRIES, _MOST_ENTRY_BYTES = 1_000, 1 << 20
 Waiter = Callable[[], Coroutine[Any, Any, None]]
 """Waits until something is stored, and raises what kept it from that."""
+T = TypeVar("T")
+_Moment = Annotated[float, Range(0.0, 2.5e11)]  # to the year 9892
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +86,9 @@ class StoredRun:
     name: str | None
     steps: int
     """How many responses are on record."""
-    began_at: float
+    began_at: _Moment
     """In seconds since 1970."""
-    ended_at: float | None
+    ended_at: _Moment | None
     """When it was left last; None while it runs, or if its process has died."""
     outcome: str | None
     """A `RunOutcome`; None with `ended_at` None."""
@@ -250,7 +262,7 @@ class Journal:
         connection.execute("UPDATE runs SET ended_at = NULL, outcome = NULL WHERE number = ?", (number,))
         query = "SELECT step, facts, body, ends FROM responses WHERE run = ? ORDER BY step"
         journal_waiting.note_lost(number, connection)
-        return [JournaledResponse(*row) for row in connection.execute(query, (number,))], began_at
+        return [_read_row(JournaledResponse, row) for row in connection.execute(query, (number,))], began_at
 
     def _decide(self, run: str | Suspended, decisions: Sequence[Decision], connection: sqlite3.Connection) -> None:
         run_id, ticket, number, _ = _found(run, connection)
@@ -306,10 +318,8 @@ class Journal:
             f" (SELECT facts {of_run} ORDER BY step DESC LIMIT 1) FROM runs ORDER BY number"
         )
         return [
-            StoredRun(
-                run_id, name, steps, began, ended, outcome, _traced(facts), self.store.is_held(_key(run_id), connection)
-            )
-            for run_id, name, steps, began, ended, outcome, facts in connection.execute(query).fetchall()
+            _read_row(StoredRun, (*row, _traced(facts), self.store.is_held(_key(str(row[0])), connection)))
+            for *row, facts in connection.execute(query).fetchall()
         ]
 
 
@@ -366,10 +376,9 @@ class JournalLease:
         """Stores where the answer to a call will be on record."""
         return self.store.hand_over(partial(self._note_handed_out, step, call_id, key))
 
-    async def inbox(self) -> list[tuple[str, dict[str, Any]]]:
-        """Returns the entries that the model has not read, each with its id."""
-        found = await self.store.hand_over(self._inbox)()
-        return [(entry_id, read_entry(from_json(entry))) for entry_id, entry in found]
+    async def inbox(self) -> list[tuple[Any, Any]]:
+        """Returns the entries that the model has not read, each with its id; see `read_put`."""
+        return await self.store.hand_over(self._inbox)()
 
     def end(self, outcome: str | None, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
         """Stores the end of the run, and gives the lease back; takes these entries out of the inbox."""
@@ -391,9 +400,9 @@ class JournalLease:
         insert = "INSERT OR IGNORE INTO handed_out (run, step, call_id, key) VALUES (?, ?, ?, ?)"
         connection.execute(insert, (self._number(connection), step, call_id, key))
 
-    def _inbox(self, connection: sqlite3.Connection) -> list[tuple[str, bytes]]:
-        query = "SELECT id, entry FROM inbox WHERE run = ? ORDER BY number"
-        return connection.execute(query, (self._number(connection),)).fetchall()
+    def _inbox(self, connection: sqlite3.Connection) -> list[tuple[Any, Any]]:
+        query = "SELECT id, substr(entry, 1, ?) FROM inbox WHERE run = ? ORDER BY number LIMIT ?"
+        return connection.execute(query, (_MOST_ENTRY_BYTES + 1, self._number(connection), _MOST_ENTRIES)).fetchall()
 
     def _keep(
         self,
@@ -454,6 +463,20 @@ def read_entry(written: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
+def read_put(entry_id: Any, written: Any) -> dict[str, Any]:
+    """Returns an entry of an inbox, with its id, as it was put in.
+
+    Raises:
+        ValueError, TypeError, LookupError: no journal has written it.
+    """
+    if type(entry_id) is not str or type(written) is not bytes or len(written) > _MOST_ENTRY_BYTES:
+        raise ValueError("an id, and so many bytes, were expected")
+    entry = from_json(written)
+    if not isinstance(entry, dict):
+        raise ValueError("an object was expected")
+    return {**read_entry(entry), "id": entry_id}
+
+
 def _written_entry(entry: Mapping[str, Any]) -> bytes:
     """Returns an entry of an inbox as it is stored.
 
@@ -486,6 +509,8 @@ def _run_of(run_id: str, connection: sqlite3.Connection) -> tuple[int, RunOutcom
 
 
 def _check_goes_on(run_id: str, outcome: RunOutcome | None) -> None:
+    if outcome is not None and outcome not in RUN_OUTCOMES:
+        raise JournalError(f"the run {run_id!r} has an outcome that is not known here")
     if outcome is not None and not RUN_OUTCOMES[outcome].goes_on:
         raise JournalError(f"the run {run_id!r} is over ({outcome}); begin another one with its messages")
 
@@ -521,9 +546,21 @@ def _found(run: str | Suspended, connection: sqlite3.Connection) -> tuple[str, S
     return run_id, ticket, number, marker
 
 
-def _traced(facts: bytes | None) -> str | None:
-    found = None if facts is None else from_json(facts).get("traceparent")
-    return found if isinstance(found, str) else None
+def _read_row(kind: type[T], row: Sequence[Any]) -> T:
+    try:
+        read: T = read_object(kind, dict(zip(kind.__slots__, row, strict=True)))  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise JournalError(f"the journal has a row that no journal has written: {error}") from error
+    return read
+
+
+def _traced(facts: Any) -> str | None:
+    try:
+        found = from_json(facts)
+    except (ValueError, TypeError):  # the run itself says so when it is gone on with
+        return None
+    traced = found.get("traceparent") if isinstance(found, dict) else None
+    return traced if isinstance(traced, str) else None
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

@@ -608,7 +608,7 @@ class SqliteStore(ThreadedStore):
                 with self.gate, self._transaction(job) as connection:
                     return work(connection)
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:  # bad UTF-8 has none
                     raise
             if time.monotonic() >= job.until:
                 raise TimeoutError(self._busy())

@@ -22,23 +22,32 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import anyio
-import orjson
 from anyio import CancelScope
 from anyio.abc import TaskGroup
 from pydantic_core import PydanticSerializationError, to_json
 
 from ..codec import read_event, read_value, written_event, written_value
 from ..dispatch.endings import recount
-from ..dispatch.journal import Journal, JournaledResponse, JournalLease, Waiter, journal_of, marked, read_entry
+from ..dispatch.journal import (
+    Journal,
+    JournaledResponse,
+    JournalLease,
+    Waiter,
+    journal_of,
+    marked,
+    read_entry,
+    read_put,
+)
 from ..dispatch.store import Claim, IdempotencyStore
 from ..errors import JournalError, LocalProtocolError, RunTakenOver, StreamError, ToolNotStarted
 from ..event_loop import spawn
 from ..events import AttemptBegan, Event, Observation, StepEnd, StepStart, StreamEnd
+from ..fields import Range, read_object
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
 from ..parts import FINISHES
@@ -157,12 +166,12 @@ class JournaledRun:
 
     def said_before_next(self) -> list[dict[str, Any]]:
         """Returns the entries that entered the history right before the next step on record."""
-        return self._read(self._on_record[0], lambda response: list(_said(orjson.loads(response.facts))))
+        return self._read(self._on_record[0], lambda response: list(_said(_read_facts(response).said)))
 
     def _read(self, response: JournaledResponse, read: Callable[[JournaledResponse], T]) -> T:
         try:
             return read(response)
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             text = f"step {response.step} of the run {self._run.run_id!r} cannot be read from its journal"
             raise JournalError(text) from error
 
@@ -197,24 +206,24 @@ class JournaledRun:
         block = pipeline(_each(items), tools=tools, wire=self._wire, trajectory=self._run, **given)
         self._step, self._is_stored = self._run.steps, _at_once
         return block.with_response_on_record(
-            facts["traceparent"],
-            proposed_by=facts.get("proposed_by"),
+            facts.traceparent,
+            proposed_by=facts.proposed_by,
             replayed=self._known is not None,
             origins=origins,
             attempt=self._attempt,
             withheld=None if self._inbox is None else self._inbox.withholds,
         )
 
-    def _go_back_to(self, response: JournaledResponse) -> tuple[dict[str, Any], list[Any]]:
-        facts = orjson.loads(response.facts)
-        items = list(_read_items(facts["kind"], response.body))
+    def _go_back_to(self, response: JournaledResponse) -> tuple[_Facts, list[Any]]:
+        facts = _read_facts(response)
+        items = list(_read_items(facts.kind, response.body))
         if response.ends is not None:
-            ends = json.loads(response.ends)
-            self._known = tuple(_read_observation(one) for one in ends["observations"])
-            self._spent = (int(ends["calls"]), int(ends["tokens"]))
-        self._run.steps, self._run.salts = response.step, int(facts["salt"]) - 1
-        self._said += len(facts["said"])
-        self._attempt = int(facts["attempt"])
+            ends: _Ends = read_object(_Ends, json.loads(response.ends), label="ends")
+            self._known = tuple(_read_observation(one) for one in ends.observations)
+            self._spent = (ends.calls, ends.tokens)
+        self._run.steps, self._run.salts = response.step, facts.salt - 1
+        self._said += len(facts.said)
+        self._attempt = facts.attempt
         return facts, items
 
     def _origins(self, tools: Any, options: Mapping[str, Any]) -> Origins | None:
@@ -358,11 +367,12 @@ class JournaledRun:
         for entry_id, entry in await self._lease.inbox():
             if entry_id not in self._known_entries:
                 self._known_entries.add(entry_id)
-                if entry["kind"] == "answer":
-                    self._read_elsewhere.append(entry_id)
                 try:
-                    take({**entry, "id": entry_id})
-                except (TypeError, ValueError, KeyError) as error:
+                    put = read_put(entry_id, entry)
+                    if put["kind"] == "answer":
+                        self._read_elsewhere.append(entry_id)
+                    take(put)
+                except (TypeError, ValueError, LookupError) as error:
                     words = "run %s: an entry of its inbox is no message of a user's on this wire (%s)"
                     _logger.warning(words, self._run.run_id, type_name(error))
 
@@ -377,6 +387,9 @@ class JournaledRun:
 
     def _recount(self, turn: Turn, ends: Sequence[Observation]) -> None:
         run = self._run
+        if not {seen.call_id for seen in ends} <= {call.call_id for call in turn.calls}:
+            text = "its response reads as other calls than those whose ends are on record"
+            raise JournalError(f"step {self._step} of the run {run.run_id!r} cannot be read from its journal: {text}")
         recount(turn.calls, ends, run.counts)
         run.spent.calls, run.spent.tokens = self._spent
         if run.results is not None:
@@ -508,9 +521,38 @@ def _digest(wire: Wire | str, messages: Sequence[Any]) -> str:
     return hashlib.sha256(written).hexdigest()
 
 
-def _said(facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in map(read_entry, facts["said"]):
-        yield {"id": str(one["id"]), "kind": "say", "when": str(one["when"]), "messages": list(one["messages"])}
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is needed to read a response again."""
+
+    kind: Literal["bytes", "items"]
+    salt: Annotated[int, Range(0, 1 << 53)]
+    attempt: Annotated[int, Range(1, 1 << 53)]
+    said: tuple[dict[str, Any], ...]
+    traceparent: str | None
+    proposed_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The ends of a step's calls, and what its run had used by then."""
+
+    observations: tuple[dict[str, Any], ...]
+    calls: Annotated[int, Range(0, 1 << 53)]
+    tokens: Annotated[int, Range(0, 1 << 53)]
+
+
+def _read_facts(response: JournaledResponse) -> _Facts:
+    facts: _Facts = read_object(_Facts, json.loads(response.facts), label="facts")
+    return facts
+
+
+def _said(said: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for one in map(read_entry, said):
+        messages = one["messages"]
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+            raise ValueError("messages were expected")
+        yield {"id": str(one["id"]), "kind": "say", "when": str(one["when"]), "messages": messages}
 
 
 def _json(value: Any) -> bytes:
@@ -537,7 +579,10 @@ def _read_items(kind: str, body: bytes) -> Iterator[Any]:
         yield body
         return
     for one in json.loads(body):  # exact also in integers of any size
-        yield base64.b64decode(one["bytes"]) if "bytes" in one else read_value(one["is"])
+        item = base64.b64decode(one["bytes"]) if "bytes" in one else read_value(one["is"])
+        if not isinstance(item, (bytes, str, dict)):
+            raise ValueError("a piece of a response was expected")
+        yield item
 
 
 def _written_observation(seen: Observation) -> dict[str, Any]:

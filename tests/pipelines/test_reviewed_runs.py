@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -295,5 +296,77 @@ def test_a_message_in_a_replayed_step_takes_nothing_from_it(tmp_path: Path) -> N
         assert (run.outcome, outcomes(run)) == ("answered", [["ok", "ok"], [], []])
         assert [turn.text for turn in run.turns] == ["First.", "All paid.", "Yes."]
         assert run.messages[:-1] == bank.asked[2]
+
+    on_both(case, tmp_path)
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+END = b'{"observations": %s, "calls": %s, "tokens": 0}'
+SAYS = b'{"kind": "say", "message": "hi", "when": "next", "marked": %s}'
+
+
+def changed(**facts: Any) -> tuple[str, bytes]:
+    known = {"kind": "bytes", "salt": 1, "attempt": 1, "traceparent": None, "proposed_by": None, "said": []}
+    return "responses SET facts", json.dumps({**known, **facts}).encode()
+
+
+def test_bytes_that_no_journal_has_written_are_refused_in_words(tmp_path: Path) -> None:
+    """The three acts that read a journal either succeed, or raise a `JournalError`, which repeats none of the bytes."""
+    refused: list[tuple[str, Any]] = [
+        *(("responses SET facts", facts) for facts in (DEEP, b"null", b"[]", "secret", 5)),
+        *(changed(**{name: bad}) for name in ("kind", "salt", "attempt", "said") for bad in (-5, "secret", {}, None)),
+        *(changed(said=[one]) for one in (5, {"id": "a"}, {"id": "a", "when": "next", "messages": [5], "marked": []})),
+        *(changed(**{name: 5}) for name in ("traceparent", "proposed_by")),
+        *(("responses SET ends", ends) for ends in (DEEP, b"[]", 7, END % (b"[3]", b"1"), END % (b"{}", b"1"))),
+        *(("responses SET ends", END % (b"[]", calls)) for calls in (b"Infinity", b"-5", b'"secret"', b"9" * 5000)),
+        ("responses SET ends", END % (b'[{"event": "Observation", "value": ' + DEEP + b"}]", b"1")),
+        ("responses SET ends", END % (b'[{"event": "TextDelta", "text": "secret"}]', b"1")),
+        ("responses SET body", 7),
+        ("responses SET body", "secret"),
+        ("responses SET step", "secret"),
+        ("runs SET name", b"secret"),
+        ("runs SET outcome", "secret"),
+        ("runs SET began_at", "secret"),
+        ("runs SET began_at", 1e300),
+        ("runs SET ended_at", "secret"),
+        *(("inbox SET entry", entry) for entry in (DEEP, b"secret", 5, b"[]", b"{}", SAYS % b"7")),
+        ("inbox SET entry", SAYS % (b"[" + DEEP + b"]")),
+        ("inbox SET entry", b'{"kind": "say", "message": "%s", "marked": []}' % (b"x" * 2_000_000)),
+        ("inbox SET id", b"secret"),
+    ]  # fmt: skip
+
+    async def case(folder: Path) -> None:
+        for number, (change, value) in enumerate(refused):
+            bank, path = Bank(TWO_STEPS[0], [ConnectionResetError()], ANSWER), folder / f"{number}.db"
+            with pytest.raises(ConnectionResetError):
+                await read(bank.run(path))
+            journal = Journal(path)
+            await journal.say("order-7", "What else?")
+            with closing(sqlite3.connect(path)) as file, file:
+                file.execute(f"UPDATE {change} = ?", (value,))
+            raised = []
+            for act in (lambda: journal.say("order-7", "And?"), journal.runs, lambda: read(bank.run(journal))):
+                try:
+                    await act()
+                except JournalError as error:
+                    raised.append(str(error))
+            assert bool(raised) != change.startswith("inbox"), (change, value, raised)
+            assert not any("secret" in words for words in raised), raised
+            assert bank.paid == ["x"]
+            journal.store.close()
+
+    on_both(case, tmp_path)
+
+
+def test_ends_of_other_calls_than_those_of_their_response_are_refused(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank = Bank(*TWO_STEPS, ANSWER)
+        await read(bank.run(folder / "runs.db"))
+        with closing(sqlite3.connect(folder / "runs.db")) as file, file:
+            file.execute("UPDATE responses SET ends = (SELECT ends FROM responses WHERE step = 1)")
+        run = bank.run(folder / "runs.db")
+        with pytest.raises(JournalError, match=r"step 0 of the run 'order-7'.* other calls"):
+            await read(run)
+        assert run.outcome == "error"
 
     on_both(case, tmp_path)
