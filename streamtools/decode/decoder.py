@@ -335,7 +335,8 @@ class StreamDecoder:
             self._see()
             if self._wire is not None and not self.done:
                 self._leave_plain(self._wire)
-                self._pass_on(self._wire, self._ask(self._wire, out, self._wire.terminate), out)
+                self.chain.feed_all(self._ask(self._wire, out, self._wire.terminate), out)
+                self.done = self.done or self._wire.done
         elif not data or data.startswith(b":"):
             self._see()
             if not self.done:
@@ -418,8 +419,9 @@ class StreamDecoder:
             if (answer := rewritten(payload, self.record)) is not None:
                 self._take_answer(answer, out)
                 return
-            if self._body.is_lines and self._is_whole(payload):
-                self._body.give_up()
+            is_alive = payload.get("type") in _KEEPALIVES
+            if self._body.is_lines and not is_alive and self._name_for(payload) is None:
+                self._body.give_up()  # an object that is no payload of a stream, but a whole answer or an error
                 return
             self._see()
             self._looks_like = None if wire is None else self._name_for(payload)
@@ -490,12 +492,6 @@ class StreamDecoder:
             self._seen = True
             self._body.settle()
 
-    def _is_whole(self, payload: dict[str, Any]) -> bool:
-        """Returns whether an object that begins the body is no payload of a stream, but a whole answer or an error."""
-        if payload.get("type") in _KEEPALIVES:
-            return False
-        return self._name_for(payload) is None
-
     def _name_for(self, payload: dict[str, Any]) -> str | None:
         """Returns the name of a payload's wire; the given wire is asked first, since it need not be registered."""
         given = self.record
@@ -518,14 +514,9 @@ class StreamDecoder:
         self._plain = PlainPath(wire.plain, wire.cursors)
         for early, early_raw in self._undetected:
             wire.raw = early_raw
-            self._pass_on(wire, self._ask(wire, out, wire.feed, early), out)
+            self.chain.feed_all(self._ask(wire, out, wire.feed, early), out)
+            self.done = self.done or wire.done
         return wire
-
-    def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
-        """Sends a wire's events through the stages."""
-        self.chain.feed_all(events, out)
-        if wire.done:
-            self.done = True
 
     def _flush(self, out: list[Event]) -> None:
         """Takes a last block without its blank line: at a clean end of the body it counts, if it is whole."""

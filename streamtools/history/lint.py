@@ -122,9 +122,14 @@ class _Lint:
         for step in self._paired.steps:
             if isinstance(step, Exchange):
                 yield from self._check_exchange(step)
-        yield from self._strays()
+        for stray in self._paired.strays:
+            code: ViolationCode = "duplicate_result" if stray.is_duplicate else "orphan_result"
+            what = "a second result for" if stray.is_duplicate else "no call before it has the id"
+            yield self._found(code, stray.source, f"{what} {shown(stray.result.call_id)}")
         yield from self._sequence()
-        yield from self._mixed()
+        # Gemini takes a content of responses and text for one that the model wrote (pydantic/pydantic-ai#4210).
+        for begin, _ in sorted(read.mixed):
+            yield self._at(begin, "mixed_results", "the message has results, and other content with them")
         yield from self._alternation()
         if self._rules.check is not None:
             yield from self._rules.check(read.plain)
@@ -197,12 +202,6 @@ class _Lint:
 
     # -- the whole history --
 
-    def _strays(self) -> Iterator[Violation]:
-        for stray in self._paired.strays:
-            code: ViolationCode = "duplicate_result" if stray.is_duplicate else "orphan_result"
-            what = "a second result for" if stray.is_duplicate else "no call before it has the id"
-            yield self._found(code, stray.source, f"{what} {shown(stray.result.call_id)}")
-
     def _sequence(self) -> Iterator[Violation]:
         """Finds roles in an order that the wire refuses."""
         yield from self._system()
@@ -222,11 +221,6 @@ class _Lint:
             if is_system(entry) and not accepts_system(self._rules, before, after):
                 text = self._rules.system_text or None
                 yield self._found("role_order", entry, "a system prompt may not stand here", text=text)
-
-    def _mixed(self) -> Iterator[Violation]:
-        # Gemini takes a content of responses and text for one that the model wrote (pydantic/pydantic-ai#4210).
-        for begin, _ in sorted(self._read.mixed):
-            yield self._at(begin, "mixed_results", "the message has results, and other content with them")
 
     def _alternation(self) -> Iterator[Violation]:
         if self._rules.alternate:

@@ -280,7 +280,8 @@ class HistorySettling:
                 if step.role == "user":
                     has_begun = True
                     if awaits_answer:  # Mistral: "Unexpected role 'user' after role 'tool'" (BerriAI/litellm#6323)
-                        yield _spoken(_FILLER)
+                        spoken = (Part(kind="text", text=_FILLER),)
+                        yield Settled(Answer(parts=spoken, calls={}, arguments={}, results=()), None)
                     awaits_answer = False
             else:
                 if self._rules.first_user and not has_begun:
@@ -288,11 +289,6 @@ class HistorySettling:
                 has_begun = True
                 awaits_answer = self._rules.answer_before_user and bool(step.answer.our_calls)
             yield step
-
-
-def _spoken(text: str) -> Settled:
-    answer = Answer(parts=(Part(kind="text", text=text),), calls={}, arguments={}, results=())
-    return Settled(answer, None)
 
 
 # -- settled steps as messages -----------------------------------------------------------------------------------------

@@ -134,7 +134,9 @@ class _Answered:
         standing = [adjacent[call.call_id] for call in self._calls if call.call_id in adjacent]
         if not standing:  # a result that stands elsewhere does not help: moving it is for `repair`
             messages = [self._written[call_id].message for call_id in missing]
-            self._draft.add(self._end, messages if list_field is None else [_as_one(messages, list_field)])
+            if list_field is not None:  # as one message
+                messages = [{**messages[0], list_field: [block for one in messages for block in one[list_field]]}]
+            self._draft.add(self._end, messages)
             return
         # Behind the result of the call before, or ahead of the first that there is.
         into = self._draft.replacement(standing[0], list_field).before
@@ -179,10 +181,6 @@ class _Answered:
                 self._draft.put(place, [])
         elif has_inserted:
             self._draft.add(at, between)
-
-
-def _as_one(messages: Sequence[Message], list_field: str) -> Message:
-    return {**messages[0], list_field: [block for message in messages for block in message[list_field]]}
 
 
 # -- the shape of a result, as the wire writes it ----------------------------------------------------------------------

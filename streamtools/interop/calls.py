@@ -24,6 +24,7 @@ from ..stages.arguments import arguments_of
 from ..text import deeper_than
 from ..wires import Answer, Wire, find, known
 from ..wires.formats import CallFormat, ResultFormat
+from ..wires.reading import object_of
 from ..wires.transcript import CallResult, Returned, decoded, encoded, text_of
 from .contributions import InspectedCall, InspectedResult, ToolCallAccessor, ToolCallAdapter, ToolResultAccessor
 from .formats import NATIVE_RESULT, STORED_WIRE, TARGET_FORMATS, TOOL_RESULT, call_formats
@@ -50,14 +51,10 @@ class SanitizedCall(dict[str, Any]):
         """The code of the problem with them (``incomplete_json``)."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (dict(self), self.raw, self.problem))
+        return (partial(SanitizedCall, raw=self.raw, problem=self.problem), (dict(self),))
 
     def __repr__(self) -> str:
         return f"SanitizedCall({dict(self)!r}, problem={self.problem!r})"
-
-
-def _restored(call: JSON, raw: Any, problem: str) -> SanitizedCall:
-    return SanitizedCall(call, raw=raw, problem=problem)
 
 
 # -- the formats of the wires ------------------------------------------------------------------------------------------
@@ -99,7 +96,6 @@ def _inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
 
 
 def _raw_text(given: object) -> tuple[str | None, dict[str, Any], str | None]:
-    """Returns payload, metadata and problem of a raw call's text."""
     return (given, {}, None) if isinstance(given, str) else (None, {}, "missing_input")
 
 
@@ -288,7 +284,7 @@ def _stored(result: JSON) -> InspectedResult | None:
         native = {str(payload.get("format")): payload.get("content")}
     else:
         return None
-    metadata = mapping_of(result.get("metadata"))
+    metadata = object_of(result.get("metadata"))
     return InspectedResult(
         format=payload["type"],
         call_id=_text(metadata.get("tool_call_id")),
@@ -296,7 +292,7 @@ def _stored(result: JSON) -> InspectedResult | None:
         is_error=payload.get("is_error") is True,
         text=text if isinstance(text, str) else "",
         blocks=blocks,
-        native=mapping_of(native),
+        native=object_of(native),
         source=result,
     )
 
@@ -314,7 +310,7 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     if found is None:
         raise ExportError(f"{wire.name} recognises this result, and its `read` finds none in {sorted(message)}")
     own = found.results[0]
-    metadata = mapping_of(result.get("_metadata"))
+    metadata = object_of(result.get("_metadata"))
     raw_type = wire.results.raw_type
     return InspectedResult(
         format=wire.name,
@@ -349,11 +345,6 @@ def _mcp_block(block: object) -> dict[str, Any]:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def mapping_of(value: object) -> JSON:
-    """Returns the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
 
 
 # -- results in a native history, written by each wire's own `render` -------------------------------------------------
@@ -687,13 +678,12 @@ class StandIns:
 
     def hidden(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
         """Returns blocks for `render`: an attachment has its stand-in for data."""
-        return tuple(self._hidden(block) for block in blocks)
-
-    def _hidden(self, block: Block) -> Block:
-        ref = attachment_of(block)
-        if ref is None or not isinstance(block, Media):
-            return block
-        return replace(block, data=self._text(ref["id"], block.mime_type), state=None)
+        return tuple(
+            replace(block, data=self._text(ref["id"], block.mime_type), state=None)
+            if isinstance(block, Media) and (ref := attachment_of(block)) is not None
+            else block
+            for block in blocks
+        )
 
     def shown(self, messages: Any) -> Any:
         """Returns the output of `render` with references for the stand-ins."""
@@ -717,9 +707,9 @@ class StandIns:
 
     def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
         """Returns the blocks of `read` with the references of attachments in place of stand-ins."""
-        return tuple(self._uncovered(block) for block in blocks)
-
-    def _uncovered(self, block: Block) -> Block:
-        if not isinstance(block, Media) or block.data not in self._ids:
-            return block
-        return replace(block, data=None, state=reference(self._ids[block.data][0]))
+        return tuple(
+            replace(block, data=None, state=reference(self._ids[block.data][0]))
+            if isinstance(block, Media) and block.data in self._ids
+            else block
+            for block in blocks
+        )

@@ -21,6 +21,7 @@ from ..history.calls import history_form, wire_named, with_valid_ids
 from ..parts import Part, ToolCall
 from ..turn import Turn
 from ..wires import Answer, Wire
+from ..wires.reading import object_of, objects_in
 from ..wires.transcript import CallResult, Entry, Prompt, Reply, id_as_read, text_of
 from .calls import (
     AttachmentStore,
@@ -28,7 +29,6 @@ from .calls import (
     StandIns,
     arguments_text,
     format_tool_result,
-    mapping_of,
     read_blocks,
     render_results,
     result_for,
@@ -182,7 +182,7 @@ class _Writer:
 def _spoken_parts(message: JSON) -> Iterator[Part]:
     if text := text_of(read_blocks(message.get("content"))):
         yield Part(kind="text", text=text)
-    refusal = mapping_of(message.get("metadata")).get("refusal")
+    refusal = object_of(message.get("metadata")).get("refusal")
     if isinstance(refusal, str) and refusal:
         yield Part(kind="refusal", text=refusal)
 
@@ -313,17 +313,14 @@ def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal:
 
 def tool_calls_of(message: JSON) -> list[dict[str, Any]]:
     """Returns the calls of a stored answer; those that were sanitised are `SanitizedCall`s again, without the text."""
-    metadata = mapping_of(message.get("metadata"))
-    calls, problems = metadata.get("tool_calls"), mapping_of(metadata.get("sanitized"))
-    given = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    return [_again(call, problems) for call in given]
-
-
-def _again(call: dict[str, Any], problems: JSON) -> dict[str, Any]:
-    problem = problems.get(str(call.get("id")))
-    if problem is None or isinstance(call, SanitizedCall):
-        return call
-    return SanitizedCall(call, raw=None, problem=str(problem))
+    metadata = object_of(message.get("metadata"))
+    problems = object_of(metadata.get("sanitized"))
+    return [
+        call
+        if isinstance(call, SanitizedCall) or (problem := problems.get(str(call.get("id")))) is None
+        else SanitizedCall(call, raw=None, problem=str(problem))
+        for call in objects_in(metadata, "tool_calls")
+    ]
 
 
 def from_turn(

@@ -17,6 +17,7 @@ from ..errors import ExportError
 from ..history import repair
 from ..tools.entries import tool_formats
 from ..wires import find, names
+from ..wires.reading import object_of
 from .calls import AttachmentLoader, expand_attachments, without_metadata
 from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
@@ -120,8 +121,7 @@ def get_schema_target_formats_from_context(context: Mapping[str, Any] | None, de
 
 
 def _interop(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = None if context is None else context.get("tool_interop")
-    return found if isinstance(found, Mapping) else {}
+    return object_of(None if context is None else context.get("tool_interop"))
 
 
 def _wire_of(party: object) -> str | None:
