@@ -14,7 +14,7 @@ from ...limits import Limits
 from ...parts import Finish
 from ..growing import GrowingBlock, GrowingDecoder, Handler, Role
 from ..plain import PlainDelta
-from ..reading import malformed, rest_of
+from ..reading import malformed, object_of, rest_of
 from .facts import CONDEMNED, EVENT_FIELDS, FINISHES, NOISE, OPAQUE_BLOCKS
 
 _ROLES: Mapping[str, Role] = {"text": "text", "reasoningContent": "reasoning", "toolUse": "call"}
@@ -186,7 +186,7 @@ class BedrockDecoder(GrowingDecoder):
             if name == "text" and isinstance(value, str):
                 self.show(block, value)
             elif name in _OF_REASONING and value is not None and self.charge(value):
-                understood = _KEEPERS[name](block, value) and understood
+                understood = _keep(block, name, value) and understood
             else:
                 understood = understood and (value is None or self.done)
         return understood
@@ -194,7 +194,7 @@ class BedrockDecoder(GrowingDecoder):
     def _kept_delta(self, index: object, name: str, value: object) -> bool:
         kind = "text" if name == "citation" else name
         block = self.place_for(index, _ROLES.get(kind, "item"), kind)
-        return block is None or not self.charge(value) or _KEEPERS[name](block, value)
+        return block is None or not self.charge(value) or _keep(block, name, value)
 
     def _input_delta(self, index: object, _: str, use: object) -> bool:
         if not isinstance(use, dict):  # arguments that cannot be read must not be taken for none
@@ -242,51 +242,28 @@ _DELTAS: dict[object, Callable[[BedrockDecoder, object, str, object], bool]] = {
 }
 
 
-# -- what a block keeps: each function takes a delta that is no text, and returns whether it understood it -----------
+# -- what a block keeps ----------------------------------------------------------------------------------------------
 
 
-def _keep_signature(block: GrowingBlock, value: Any) -> bool:
-    if (understood := isinstance(value, str)) and value:
-        block.signature.append(value)
-    return understood
-
-
-def _keep_blob(block: GrowingBlock, value: Any) -> bool:
-    """Takes redacted reasoning, or an image: base64 on the wire, `bytes` in what botocore yields."""
-    if (understood := isinstance(value, (str, bytes))) and value:
-        block.pieces.setdefault("blob", []).append(value)
-    return understood
-
-
-def _keep_citation(block: GrowingBlock, value: Any) -> bool:
-    block.citations.append(value)
+def _keep(block: GrowingBlock, name: str, value: Any) -> bool:
+    """Takes a delta that is no text; returns whether it was understood."""
+    match name, value:
+        case "signature", str():
+            block.signature.extend([value] if value else ())
+        case (("redactedContent" | "data"), (str() | bytes())):  # base64 on the wire, `bytes` in what botocore yields
+            if value:
+                block.pieces.setdefault("blob", []).append(value)
+        case "citation", _:
+            block.citations.append(value)
+        case "toolResult", list():
+            block.pieces.setdefault("content", []).extend(value)
+        case "image", dict():
+            if _keep(block, "data", object_of(value.get("source")).get("bytes")):
+                value = rest_of(value, "source")
+            block.head = {**block.head, **value}
+        case _:
+            return False
     return True
-
-
-def _keep_content(block: GrowingBlock, value: Any) -> bool:
-    if understood := isinstance(value, list):
-        block.pieces.setdefault("content", []).extend(value)
-    return understood
-
-
-def _keep_image(block: GrowingBlock, value: Any) -> bool:
-    if not isinstance(value, dict):
-        return False
-    source = value.get("source")
-    if isinstance(source, dict) and _keep_blob(block, source.get("bytes")):
-        value = {key: item for key, item in value.items() if key != "source"}
-    block.head = {**block.head, **value}
-    return True
-
-
-_KEEPERS: dict[str, Callable[[GrowingBlock, Any], bool]] = {
-    "signature": _keep_signature,
-    "redactedContent": _keep_blob,
-    "data": _keep_blob,
-    "citation": _keep_citation,
-    "toolResult": _keep_content,
-    "image": _keep_image,
-}
 
 
 def _joined(pieces: list[str | bytes]) -> str | bytes | None:

@@ -434,8 +434,12 @@ def _image(raw: Mapping[str, Any]) -> Block | None:
     url = image.get("url") if isinstance(image, Mapping) else image  # Mistral also takes the bare address
     if not isinstance(url, str):
         return None
+    return Media(kind="image", state=raw, **_at(url))
+
+
+def _at(url: str) -> dict[str, str | None]:
     mime_type, data = read_data_url(url) or (None, None)
-    return Media(kind="image", mime_type=mime_type, data=data, url=None if data is not None else url, state=raw)
+    return {"mime_type": mime_type, "data": data, "url": None if data is not None else url}
 
 
 def _audio(raw: Mapping[str, Any]) -> Block | None:
@@ -468,10 +472,7 @@ def _document(raw: Mapping[str, Any]) -> Block | None:
     url, name = raw.get("document_url"), raw.get("document_name")
     if not isinstance(url, str):
         return None
-    mime_type, data = read_data_url(url) or (None, None)
-    filename = name if isinstance(name, str) else None
-    address = None if data is not None else url
-    return Media(kind="file", mime_type=mime_type, data=data, url=address, filename=filename, state=raw)
+    return Media(kind="file", filename=name if isinstance(name, str) else None, state=raw, **_at(url))
 
 
 _BLOCK_READERS: dict[str, Callable[[Mapping[str, Any]], Block | None]] = {

@@ -1,4 +1,4 @@
-"""Tells the texts of items: messages, refusals and reasoning, as events.
+"""Responses stream events in, events out.
 
 An item's text comes in deltas and once more, whole, at its end. One item is told at a time: another that comes in
 between ends the part, and what the first still has to say begins a part of its own.
@@ -29,35 +29,16 @@ from ..reading import (
     rest_of,
     unread,
 )
-from . import facts
-from .items import (
-    OPAQUE,
-    Item,
-    Path,
-    Register,
-    announced,
-    arguments_of,
-    begun,
-    call_kind,
-    completed,
-    ended,
-    grown,
-    identity,
-    message_so_far,
-    name_of,
-    repeated,
-    said_again,
-    texts_of,
-    type_of,
-)
+from . import facts, items
+from .items import Item, Path, Register, call_kind, name_of, texts_of, type_of
 from .lanes import Followed
 
 _PARTS = {"text": "text", "summary": "reasoning", "content": "reasoning"}  # a refusal is no part
 _BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was corrected
 
 
-class ItemTexts(WireDecoder):
-    """The part of the decoder that tells texts."""
+class ResponsesDecoder(WireDecoder):
+    """Decodes one response: the first of its stream."""
 
     plain = (
         PlainDelta(
@@ -66,119 +47,6 @@ class ItemTexts(WireDecoder):
             varies=frozenset({("event_id",), ("obfuscation",), ("sequence_number",)}),
         ),
     )
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(limits)
-        self._stored = True  # the provider keeps the items, so that an id is enough to give one back
-        self._register = Register()
-        self._followed = Followed(self._register)
-        self._telling: Item | None = None  # the item whose text or reasoning is being told
-
-    def _show(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
-        if self._telling is not item:
-            self._end_shown()
-            self._telling = item
-        shown = item.shown.setdefault(channel, [])
-        if text and (not item.paragraphs or item.paragraphs[-1][:2] != (channel, paragraph)):
-            item.paragraphs.append((channel, paragraph, len(shown)))
-        if channel in _PARTS and self._open != _PARTS[channel]:
-            item.part_at = len(shown)
-        if channel == "text":
-            self.emit_text(text)
-        elif channel == "refusal":
-            self.emit_refusal(text)
-        else:
-            if item.paragraph not in (None, (channel, paragraph)):
-                self.emit_reasoning("\n\n")
-            item.paragraph = (channel, paragraph) if text else None
-            self.emit_reasoning(text)
-        if text:
-            shown.append(text)
-        self.part.sink = shown.append
-
-    @override
-    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
-        item = self._telling
-        if item is not None and item.corrected and self._open is not None:
-            item.corrected = False
-            texts = item.shown["text"] if self._open == "text" else next(filter(None, item.shown.values()))
-            self.replace_part(_BETWEEN[self._open].join(texts[item.part_at :]))
-        super().end_part(provider_state)
-
-    def _end_shown(self) -> None:
-        """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
-        self.end_part()
-        self._telling = None
-
-    def _keep(self, item: Item, state: dict[str, Any]) -> None:
-        """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""
-        if self._telling is item and self._open is not None:
-            self.end_part(state)
-        elif "item" in state:
-            self.out.append(ProviderItem(item.type, state))
-        if self._telling is item:
-            self._end_shown()
-        item.shown, item.paragraphs = {}, []
-
-    def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
-        for channel in facts.TEXTS[item.type]:
-            # Of reasoning, the summary or the content is told; both only if both streamed.
-            if item.type == "message" or item.shown.get(channel) or not any(item.shown.values()):
-                self._compare(item, channel, texts_of(raw, channel))
-        if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
-            state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
-            self.emit_beside(raw, facts.HEAD, "item")
-        elif "item" not in state and item.type == "message" and any(item.shown.values()):
-            state["item"] = message_so_far(item, "completed")
-        self._keep(item, state)
-
-    def _end_text(self, item: Item, channel: str, text: str, number: int | None) -> None:
-        """Ends one of the texts of a message, unless it has ended before."""
-        if (channel, number) in item.over or len(item.over) > self.limits.max_open_blocks:
-            return
-        item.over.add((channel, number))
-        since = item.over_at.get(channel, 0)
-        if not "".join(item.shown.get(channel, ())[since:]).endswith(text):  # one before it may have had no end
-            self._compare(item, channel, [text], since)
-        item.over_at[channel] = len(item.shown[channel])
-
-    def _compare(self, item: Item, channel: str, texts: list[str], since: int = 0) -> None:
-        """Compares the whole text with the pieces told of it: tells what is missing, replaces what is wrong."""
-        shown, whole = "".join(item.shown.get(channel, ())[since:]), "".join(texts)
-        if self.loose:
-            shown, whole = well_formed(shown), well_formed(whole)
-        if not whole or whole == shown:
-            return
-        if not shown:
-            for paragraph, text in enumerate(texts):
-                self._show(item, channel, text, paragraph)
-            return
-        self.warn("done_overrides_delta")
-        if whole.startswith(shown):
-            self._show(item, channel, whole[len(shown) :], item.paragraph and item.paragraph[1])
-        elif self._telling is item and self._open == _PARTS.get(channel):
-            self._correct(item, item.shown[channel], texts, since)
-
-    def _correct(self, item: Item, shown: list[str], texts: list[str], since: int) -> None:
-        """Replaces the pieces of the part that is open. What stands in a part that has ended cannot be replaced."""
-        if self._open == "reasoning":
-            if since or item.part_at or sum(map(bool, item.shown.values())) > 1:
-                return
-        elif since < item.part_at:
-            ended, whole = "".join(shown[since : item.part_at]), "".join(texts)
-            if not whole.startswith(ended):
-                return
-            since, texts = item.part_at, [whole[len(ended) :]]
-        shown[since:] = texts
-        item.corrected = True
-
-
-# -- the decoder -----------------------------------------------------------------------------------------------------
-
-
-class ResponsesDecoder(ItemTexts):
-    """Decodes one response: the first of its stream."""
-
     handlers: ClassVar[Mapping[str, Callable[[Any, dict[str, Any]], None]]]
     """The method that takes each type of event."""
     event_fields: ClassVar[Mapping[str, KnownFields]] = facts.EVENT_FIELDS
@@ -194,6 +62,10 @@ class ResponsesDecoder(ItemTexts):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
+        self._stored = True  # the provider keeps the items, so that an id is enough to give one back
+        self._register = Register()
+        self._followed = Followed(self._register)
+        self._telling: Item | None = None  # the item whose text or reasoning is being told
         self._has_calls = False
         self._call_count = 0
         self._response: dict[str, Any] = {}  # as it was created
@@ -341,7 +213,7 @@ class ResponsesDecoder(ItemTexts):
         if item is not None and item.announced and _same(item, raw):
             self.warn("duplicate_block_start")
             if item.kind is not None:
-                self.out.append(said_again(item))
+                self.out.append(items.said_again(item))
             return
         if item is None or item.announced:
             item = self._new_item(type_of(raw), payload.get("output_index"), raw.get("id"))
@@ -400,7 +272,7 @@ class ResponsesDecoder(ItemTexts):
 
     def _announce(self, item: Item, raw: dict[str, Any]) -> None:
         """Takes from `raw` what was not known of the item yet."""
-        item.head, item.identity, item.name = raw, identity(raw), name_of(raw) or item.name
+        item.head, item.identity, item.name = raw, items.identity(raw), name_of(raw) or item.name
         self._register.call(item, raw.get("call_id"))
         if item.announced:
             return
@@ -409,8 +281,8 @@ class ResponsesDecoder(ItemTexts):
         item.kind = item.kind or call_kind(item.type, raw)
         if item.kind is not None:
             self._count_call(item, start=start)
-            self.out.append(announced(item, raw, self.to_keep(raw) or {}, start=start))
-        elif item.type not in facts.TEXTS and item.type not in OPAQUE:
+            self.out.append(items.announced(item, raw, self.to_keep(raw) or {}, start=start))
+        elif item.type not in facts.TEXTS and item.type not in items.OPAQUE:
             self.warn("unknown_block_type", item.type[: self.limits.max_name_bytes])
 
     def _complete(self, item: Item, raw: dict[str, Any], path: Path) -> None:
@@ -422,13 +294,14 @@ class ResponsesDecoder(ItemTexts):
         state: dict[str, Any] = {"output_index": item.place}
         if (kept := self.to_keep(raw)) is not None:
             if item.type == "message" and not kept.get("content") and any(item.shown.values()):
-                kept = {**kept, "content": message_so_far(item, "completed")["content"]}  # what streamed is all of it
+                whole = items.message_so_far(item, "completed")  # what streamed is all of it
+                kept = {**kept, "content": whole["content"]}
             # An id that is in the input twice is refused: "Duplicate item found with id rs_1" (vercel/ai#7883).
             twin = item.is_twin and item.type in facts.TEXTS
             state["item"] = rest_of(kept, "id") if twin else kept
         if item.kind is not None:
-            text, problem = arguments_of(item.type, raw, path, self.object_text)
-            self.out.append(completed(item, raw, text, problem, state, may_end=self.may_end_calls))
+            text, problem = items.arguments_of(item.type, raw, path, self.object_text)
+            self.out.append(items.completed(item, raw, text, problem, state, may_end=self.may_end_calls))
         elif item.type in facts.TEXTS:
             self._complete_text(item, raw, state)
         elif kept is None or not item.type:
@@ -437,6 +310,104 @@ class ResponsesDecoder(ItemTexts):
             self.out.append(ProviderItem(item.type, state))
 
     # -- text and reasoning --
+
+    def _show(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
+        if self._telling is not item:
+            self._end_shown()
+            self._telling = item
+        shown = item.shown.setdefault(channel, [])
+        if text and (not item.paragraphs or item.paragraphs[-1][:2] != (channel, paragraph)):
+            item.paragraphs.append((channel, paragraph, len(shown)))
+        if channel in _PARTS and self._open != _PARTS[channel]:
+            item.part_at = len(shown)
+        if channel == "text":
+            self.emit_text(text)
+        elif channel == "refusal":
+            self.emit_refusal(text)
+        else:
+            if item.paragraph not in (None, (channel, paragraph)):
+                self.emit_reasoning("\n\n")
+            item.paragraph = (channel, paragraph) if text else None
+            self.emit_reasoning(text)
+        if text:
+            shown.append(text)
+        self.part.sink = shown.append
+
+    @override
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+        item = self._telling
+        if item is not None and item.corrected and self._open is not None:
+            item.corrected = False
+            texts = item.shown["text"] if self._open == "text" else next(filter(None, item.shown.values()))
+            self.replace_part(_BETWEEN[self._open].join(texts[item.part_at :]))
+        super().end_part(provider_state)
+
+    def _end_shown(self) -> None:
+        """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
+        self.end_part()
+        self._telling = None
+
+    def _keep(self, item: Item, state: dict[str, Any]) -> None:
+        """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""
+        if self._telling is item and self._open is not None:
+            self.end_part(state)
+        elif "item" in state:
+            self.out.append(ProviderItem(item.type, state))
+        if self._telling is item:
+            self._end_shown()
+        item.shown, item.paragraphs = {}, []
+
+    def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
+        for channel in facts.TEXTS[item.type]:
+            # Of reasoning, the summary or the content is told; both only if both streamed.
+            if item.type == "message" or item.shown.get(channel) or not any(item.shown.values()):
+                self._compare(item, channel, texts_of(raw, channel))
+        if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
+            state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
+            self.emit_beside(raw, facts.HEAD, "item")
+        elif "item" not in state and item.type == "message" and any(item.shown.values()):
+            state["item"] = items.message_so_far(item, "completed")
+        self._keep(item, state)
+
+    def _end_text(self, item: Item, channel: str, text: str, number: int | None) -> None:
+        """Ends one of the texts of a message, unless it has ended before."""
+        if (channel, number) in item.over or len(item.over) > self.limits.max_open_blocks:
+            return
+        item.over.add((channel, number))
+        since = item.over_at.get(channel, 0)
+        if not "".join(item.shown.get(channel, ())[since:]).endswith(text):  # one before it may have had no end
+            self._compare(item, channel, [text], since)
+        item.over_at[channel] = len(item.shown[channel])
+
+    def _compare(self, item: Item, channel: str, texts: list[str], since: int = 0) -> None:
+        """Compares the whole text with the pieces told of it: tells what is missing, replaces what is wrong."""
+        shown, whole = "".join(item.shown.get(channel, ())[since:]), "".join(texts)
+        if self.loose:
+            shown, whole = well_formed(shown), well_formed(whole)
+        if not whole or whole == shown:
+            return
+        if not shown:
+            for paragraph, text in enumerate(texts):
+                self._show(item, channel, text, paragraph)
+            return
+        self.warn("done_overrides_delta")
+        if whole.startswith(shown):
+            self._show(item, channel, whole[len(shown) :], item.paragraph and item.paragraph[1])
+        elif self._telling is item and self._open == _PARTS.get(channel):
+            self._correct(item, item.shown[channel], texts, since)
+
+    def _correct(self, item: Item, shown: list[str], texts: list[str], since: int) -> None:
+        """Replaces the pieces of the part that is open. What stands in a part that has ended cannot be replaced."""
+        if self._open == "reasoning":
+            if since or item.part_at or sum(map(bool, item.shown.values())) > 1:
+                return
+        elif since < item.part_at:
+            ended, whole = "".join(shown[since : item.part_at]), "".join(texts)
+            if not whole.startswith(ended):
+                return
+            since, texts = item.part_at, [whole[len(ended) :]]
+        shown[since:] = texts
+        item.corrected = True
 
     def _text_delta(self, payload: dict[str, Any]) -> None:
         type_, channel, number = self.text_deltas[payload["type"]]
@@ -471,13 +442,13 @@ class ResponsesDecoder(ItemTexts):
         if not isinstance(piece, str):
             self.emit_unknown(payload)
         elif (item := self._call_of(payload, prefix) or self._meant(payload, facts.ARGUMENTS[prefix][0])) and piece:
-            self.out.append(grown(item, piece, problem))
+            self.out.append(items.grown(item, piece, problem))
 
     def _arguments_done(self, payload: dict[str, Any]) -> None:
         item = self._call_of(payload, payload["type"].removesuffix(".done"))
         if item is not None:
-            text, problem = arguments_of(item.type, payload, (), self.object_text)
-            self.out.append(repeated(item, payload, text, problem))
+            text, problem = items.arguments_of(item.type, payload, (), self.object_text)
+            self.out.append(items.repeated(item, payload, text, problem))
 
     def _call_of(self, payload: dict[str, Any], prefix: str) -> Item | None:
         type_, kind = facts.ARGUMENTS[prefix]
@@ -485,7 +456,7 @@ class ResponsesDecoder(ItemTexts):
         if item is not None and item.kind is None:
             item.kind = kind
             self._count_call(item, start=True)
-            self.out.append(begun(item))
+            self.out.append(items.begun(item))
         return item
 
     def _count_call(self, item: Item, *, start: bool) -> None:
@@ -500,9 +471,7 @@ class ResponsesDecoder(ItemTexts):
         followed = self._followed
         if self._ended or followed.id is None:
             return None
-        from .items import account  # only of a stream that was cut
-
-        shown = account(self._response, followed.lane, self._register.items, followed.elsewhere)
+        shown = items.account(self._response, followed.lane, self._register.items, followed.elsewhere)
         return ResumePoint(
             response_id=followed.id, after=self.cursors.last if self.cursors else None, account=tuple(shown)
         )
@@ -518,7 +487,7 @@ class ResponsesDecoder(ItemTexts):
                     if whole and not (item.done or item.text_done):
                         self.warn("missing_block_stop", item.type[: self.limits.max_name_bytes])
                     # A list at the end that leaves the call out contradicts it; many servers' lists are empty.
-                    self.out.append(ended(item, whole=whole and (item.repeated or not self._is_listed)))
+                    self.out.append(items.ended(item, whole=whole and (item.repeated or not self._is_listed)))
             elif not item.done:
                 self._abandon(item)
         self._end_shown()
@@ -536,9 +505,8 @@ class ResponsesDecoder(ItemTexts):
             return
         self.emit_beside(item.head, facts.HEAD, "item")
         if item.type == "message" and any(item.shown.values()):
-            whole = self._finish_raw == "completed"
-            state = {"output_index": item.place, "item": message_so_far(item, "completed" if whole else "incomplete")}
-            self._keep(item, state)
+            status = "completed" if self._finish_raw == "completed" else "incomplete"
+            self._keep(item, {"output_index": item.place, "item": items.message_so_far(item, status)})
 
 
 ResponsesDecoder.handlers = {
@@ -558,4 +526,4 @@ ResponsesDecoder.handlers = {
 
 
 def _same(item: Item, raw: dict[str, Any]) -> bool:
-    return item.identity == identity(raw) and (item.identity is not None or item.head == raw)
+    return item.identity == items.identity(raw) and (item.identity is not None or item.head == raw)

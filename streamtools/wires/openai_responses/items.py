@@ -312,16 +312,7 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
     if item.kind != "server":
         unfinished = ("status", TEXT_FIELDS[item.type]) if item.type in TEXT_FIELDS else ()
         state["item"] = rest_of(kept, *unfinished)
-    return _fragment(
-        item,
-        id=_id(item, raw),
-        name=_name(item, raw),
-        namespace=read_text(raw.get("namespace")),
-        caller=caller_of(raw),
-        start=start,
-        provider_state=state,
-        disorder=None if start else "again",
-    )
+    return _fragment(item, raw, start=start, provider_state=state, disorder=None if start else "again")
 
 
 def said_again(item: Item) -> ToolCallFragment:
@@ -362,18 +353,7 @@ def completed(
     item.cut = item.kind != "server" and raw.get("status") == "incomplete"
     item.has_text = item.has_text or bool(text or problem)
     item.ended = item.kind == "server" or (may_end and item.has_text)
-    return _fragment(
-        item,
-        id=_id(item, raw),
-        name=_name(item, raw),
-        namespace=read_text(raw.get("namespace")),
-        caller=caller_of(raw),
-        whole=text or None,
-        end=item.ended,
-        cut=item.cut,
-        problem=problem,
-        provider_state=state,
-    )
+    return _fragment(item, raw, whole=text or None, end=item.ended, cut=item.cut, problem=problem, provider_state=state)
 
 
 def ended(item: Item, *, whole: bool) -> ToolCallFragment:
@@ -401,7 +381,10 @@ def arguments_of(type_: str, raw: Mapping[str, Any], path: Path, object_text: Ob
     return "{" + ",".join(texts) + "}", None
 
 
-def _fragment(item: Item, **said: Any) -> ToolCallFragment:
+def _fragment(item: Item, raw: Mapping[str, Any] | None = None, **said: Any) -> ToolCallFragment:
+    if raw is not None:
+        said |= {"id": _id(item, raw), "name": _name(item, raw), "caller": caller_of(raw)}
+        said["namespace"] = read_text(raw.get("namespace"))
     awaits = None if item.kind == "server" else ANSWERS.get(item.type)
     return ToolCallFragment(item.number, kind=item.kind or "function", awaits=awaits, **said)
 
