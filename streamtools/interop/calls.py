@@ -329,18 +329,11 @@ def _of_mcp(result: JSON) -> InspectedResult | None:
     # MCP's result has no mark of its own: only the absence of others' marks distinguishes it.
     if "role" in result or "type" in result or not isinstance(content, Sequence) or isinstance(content, str):
         return None
-    blocks = read_blocks([_mcp_block(block) for block in content])
+    blocks = read_blocks([{"type": "text", "text": _shown(block)} for block in content])
     structured = "" if result.get("structuredContent") is None else to_json(result["structuredContent"]).decode()
     return InspectedResult(
         format="mcp", text=text_of(blocks) or structured, is_error=result.get("isError") is True, source=result
     )
-
-
-def _mcp_block(block: object) -> dict[str, Any]:
-    """Returns a block of MCP as text: its own, or a placeholder."""
-    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-        return {"type": "text", "text": block["text"]}
-    return {"type": "text", "text": _shown(block)}
 
 
 def _text(value: object) -> str | None:

@@ -25,6 +25,7 @@ from ..tools import Tool
 from ..tools.entries import find, targets, tool_formats
 from ..wires import WIRES
 from ..wires.formats import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat
+from ..wires.reading import object_of
 from .contributions import InspectedCall, InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN, TARGET_FORMATS
 
@@ -147,10 +148,10 @@ class SchemaWriter:
 
 
 def _accepts_one_text(parameters: JSON) -> bool:
-    properties = _mapping(parameters.get("properties")) or {}
-    only = _mapping(properties.get("input"))
-    one = only is not None and properties.keys() == {"input"} and parameters.get("required") == ["input"]
-    return one and only is not None and only.keys() <= {"type", "description", "title"} and only["type"] == "string"
+    properties = object_of(parameters.get("properties"))
+    only = object_of(properties.get("input"))
+    one = properties.keys() == {"input"} and parameters.get("required") == ["input"]
+    return one and only.keys() <= {"type", "description", "title"} and only.get("type") == "string"
 
 
 # -- losses -----------------------------------------------------------------------------------------------------------
@@ -207,10 +208,6 @@ def _share_strictness(source: str, wanted: str) -> bool:
 def _strict_dialects(name: str) -> frozenset[str]:
     strict = (format.strict for format in tool_formats() if format.function.name == name)
     return frozenset(form.dialect.name for form in strict if form is not None and not form.whole_request)
-
-
-def _mapping(value: object) -> JSON | None:
-    return value if isinstance(value, Mapping) else None
 
 
 # -- functions fitted to a provider, and the way back ------------------------------------------------------------------

@@ -404,7 +404,12 @@ class WireDecoder(ABC):
         """Returns `text` within the limit, without halves of surrogate pairs."""
         if not self._counted(len(text)):
             return ""
-        return self._joined(kind, text) if self.loose else text
+        if not self.loose:
+            return text
+        joiner = self._joiners.setdefault(kind, SurrogateJoiner())
+        text = joiner.feed(text)
+        self._warn_lone(joiner)
+        return text
 
     def _counted(self, size: int) -> bool:
         part = self.part
@@ -412,12 +417,6 @@ class WireDecoder(ABC):
         if part.size > part.max_size:
             self.fail(LimitExceeded("max_text_bytes", limit=part.max_size, value=part.size, where="the text"))
         return part.size <= part.max_size
-
-    def _joined(self, kind: str, text: str) -> str:
-        joiner = self._joiners.setdefault(kind, SurrogateJoiner())
-        text = joiner.feed(text)
-        self._warn_lone(joiner)
-        return text
 
     def _flush_joiners(self) -> None:
         for kind, joiner in self._joiners.items():

@@ -119,10 +119,7 @@ LIVE = frozenset({
 })  # fmt: skip
 """Fields of messages of a Live session, which have counts, too."""
 
-_LIVE_SNAKES = frozenset({
-    "setup_complete", "server_content", "tool_call", "tool_call_cancellation", "go_away", "session_resumption_update",
-    "voice_activity_detection_signal", "voice_activity",
-})  # fmt: skip
+_LIVE_SNAKES = frozenset(re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name) for name in LIVE)
 _NOT_GEMINI = LIVE | _LIVE_SNAKES | {"choices", "type", "object"}
 _NOT_LIVE = ("candidates", "choices", "type", "object")
 _UNDERSCORE = re.compile(r"_([a-z])")

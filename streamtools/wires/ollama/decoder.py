@@ -85,16 +85,12 @@ class OllamaDecoder(WireDecoder):
             self.emit_unknown({"images": images})
 
     def _emit_texts(self, thinking: object, text: object) -> None:
-        if isinstance(thinking, str):
-            if thinking:
-                self.emit_reasoning(thinking)
-        elif thinking is not None:
-            self.emit_unknown({"thinking": thinking})
-        if isinstance(text, str):
-            if text:
-                self.emit_text(text)
-        elif text is not None:
-            self.emit_unknown({"content": text})
+        for name, found, emit in (("thinking", thinking, self.emit_reasoning), ("content", text, self.emit_text)):
+            if isinstance(found, str):
+                if found:
+                    emit(found)
+            elif found is not None:
+                self.emit_unknown({name: found})
 
     def _call(self, call: object, path: tuple[str | int, ...]) -> None:
         function = call.get("function") if isinstance(call, dict) else None

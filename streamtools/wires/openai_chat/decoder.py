@@ -235,13 +235,10 @@ class OpenAIChatDecoder(WireDecoder):
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning" and provider_state is None:
-            provider_state = self._reasoning_state()
+            provider_state = {"field": self._reasoning_field} if self._reasoning_field else {}
+            if self._reasoning_field is None and self._think and self._think.raw:
+                provider_state = {"inline": well_formed("".join(self._think.raw))}
         super().end_part(provider_state)
-
-    def _reasoning_state(self) -> dict[str, Any]:
-        if self._reasoning_field is None and self._think and self._think.raw:
-            return {"inline": well_formed("".join(self._think.raw))}
-        return {"field": self._reasoning_field} if self._reasoning_field else {}
 
     # -- calls --
 

@@ -39,8 +39,8 @@ from .facts import ARGUMENTS, NO_REASONING, RULES, RUNNING
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 
 _ANSWERED = {answer: call for call, answer in ANSWERS.items()}
-_RESULT_TYPES = frozenset({"custom_tool_call_output", "function_call_output", *_ANSWERED})
 _WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by us, and always with an output
+_RESULT_TYPES = _WRITTEN | _ANSWERED.keys()
 _BLOCK_TEXTS = frozenset({"input_text", "output_text", "text"})
 
 
@@ -513,10 +513,6 @@ def _approval(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
     return answer | ({"reason": result.content} if result.is_error else {})
 
 
-def _text_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
-    return lambda result, _: {"type": type_, "call_id": result.call_id, "output": result.content}
-
-
 def _rich_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
     return lambda result, _: {"type": type_, "call_id": result.call_id, "output": _rich(result)}
 
@@ -578,7 +574,11 @@ def _file(media: Media) -> dict[str, Any] | None:
 
 
 _BUILT_IN: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any] | None]] = {
-    "local_shell_call": _text_output("local_shell_call_output"),
+    "local_shell_call": lambda result, _: {
+        "type": "local_shell_call_output",
+        "call_id": result.call_id,
+        "output": result.content,
+    },
     "shell_call": _shell_output,
     "apply_patch_call": _apply_patch_output,
     "computer_call": _screenshot,
