@@ -216,12 +216,12 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
         # The model's own text where it may be: prompt caches match by bytes.
         return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
     # Invalid arguments go back as the model wrote them, so that it sees what its error result is about.
-    if call.problem in _WHOLE_TEXT and (found := object_of(call.arguments_text)) is not None:
+    if call.problem in _WHOLE_TEXT and (found := object_in(call.arguments_text)) is not None:
         return found
     return "{}", {}
 
 
-def object_of(text: str) -> tuple[str, dict[str, Any]] | None:
+def object_in(text: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the JSON object that a text contains, alone or in a wrapping, with its text; None if there is none."""
     found = arguments_of(text)
     if isinstance(found, str):

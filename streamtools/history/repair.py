@@ -25,7 +25,7 @@ from .calls import (
     Messages,
     are_same,
     mended,
-    object_of,
+    object_in,
     pair,
     plain_of,
     refuse_another_wires,
@@ -237,7 +237,7 @@ class HistorySettling:
         raw = well_formed(call.arguments_text)
         if call.kind == "custom":
             value: dict[str, Any] = {"input": raw}
-        elif (found := object_of(raw)) is not None:
+        elif (found := object_in(raw)) is not None:
             return found
         else:
             value = {"INVALID_JSON": raw} if self._bad_arguments == "wrap_raw" else {}

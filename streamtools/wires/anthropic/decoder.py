@@ -109,7 +109,7 @@ class AnthropicDecoder(GrowingDecoder):
             raw.get("name"),
             kind=CALL_BLOCKS[block.kind],
             # Compatible servers give the arguments here; deltas, if any come, are the truth.
-            given=None if not given else (given, None) if isinstance(given, str) else self.object_text(given, path),
+            given=self.arguments_text(given, path) if given else None,
             state=self.to_keep(rest_of(raw, "id", "name", "input")),
             namespace=raw.get("toolset_name"),
             caller=caller_of(raw),

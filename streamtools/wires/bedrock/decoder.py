@@ -123,14 +123,12 @@ class BedrockDecoder(GrowingDecoder):
         if not server:
             extra.pop("type", None)
         path = ("contentBlockStart", "start", "toolUse", "input")
-        if not given or not self.charge(given):
-            given = None
         self.begin_call(
             block,
             use.get("toolUseId"),
             use.get("name"),
             kind="server" if server else "function",
-            given=None if given is None else (given, None) if isinstance(given, str) else self.object_text(given, path),
+            given=self.arguments_text(given, path) if given and self.charge(given) else None,
             state=self.to_keep(extra) or None,
         )
 

@@ -61,10 +61,7 @@ class _BothVersions(GrowingDecoder):
 
     def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> Given:
         """Returns arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
-        arguments = holder.get(key) if isinstance(holder, dict) else None
-        if arguments is None or isinstance(arguments, str):
-            return arguments or "", None
-        return self.object_text(arguments, (*path, key))
+        return self.arguments_text(object_of(holder).get(key), (*path, key))
 
     # -- the end --
 

@@ -256,13 +256,9 @@ class GeminiDecoder(WireDecoder):
             self._end_call()
 
     def _arguments(self, call: dict[str, Any], path: tuple[str | int, ...]) -> tuple[str, str | None]:
-        arguments = call.get("args")
-        if arguments is None:
-            return "", None
-        if isinstance(arguments, str):
+        if isinstance(arguments := call.get("args"), str):
             self.warn("arguments_text")
-            return arguments, None
-        return self.object_text(arguments, (*path, "args"))
+        return self.arguments_text(arguments, (*path, "args"))
 
     def _whole_call(
         self, id_: str | None, name: str | None, text: str, problem: str | None, state: dict[str, Any] | None

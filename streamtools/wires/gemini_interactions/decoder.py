@@ -477,21 +477,21 @@ class InteractionsDecoder(GrowingDecoder):
 
     def _arguments(self, index: object, delta: dict[str, Any]) -> None:
         piece, step = delta.get("arguments"), self._places.get(index)
+        place = None if index == key_of(None) else index
         if not isinstance(piece, (str, dict)) or (step is not None and step.is_open and step.role != "call"):
             if piece:
-                self.grow_call(None if index == key_of(None) else index, "", "malformed")
+                self.grow_call(place, "", "malformed")
             self.emit_unknown(delta, "delta")
         elif isinstance(piece, dict):
             if step is not None and step.is_open:
                 step.given = self.object_text(piece, ("delta", "arguments"))
             else:
-                self.grow_call(None if index == key_of(None) else index, "", "malformed")
+                self.grow_call(place, "", "malformed")
         elif piece and step is not None and step.is_open and step.again is not None:
             if self.charge(piece):
                 step.again.append(piece)
         elif piece:
-            is_placed = step is not None and step.is_open
-            self.grow_call(None if index == key_of(None) and not is_placed else index, piece)
+            self.grow_call(index if step is not None and step.is_open else place, piece)
 
     @override
     def _end_call(self, place: GrowingBlock, *, cut: bool, implied: bool) -> None:

@@ -99,20 +99,16 @@ class OllamaDecoder(WireDecoder):
             return
         self.end_part()
         self._has_calls = True
-        given, problem = function.get("arguments"), None
-        if given is None:
-            given = ""
-        elif isinstance(given, str):
+        if isinstance(given := function.get("arguments"), str):
             self.warn("arguments_text")
-        else:
-            given, problem = self.object_text(given, (*path, "function", "arguments"))
+        text, problem = self.arguments_text(given, (*path, "function", "arguments"))
         index = function.get("index")
         self.out.append(
             ToolCallFragment(
                 None,  # the index has been 0 for all of them (ollama/ollama#15457), and a call comes whole anyway
                 read_text(call.get("id")),
                 read_text(function.get("name")),
-                given,
+                text,
                 start=True,
                 end=True,
                 problem=problem,
