@@ -397,7 +397,6 @@ class StreamDecoder:
         return delta
 
     def _grow(self, size: int) -> None:
-        """Counts a payload of this size."""
         self.received += size
         if size > self._limits.max_event_bytes:
             raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
@@ -487,7 +486,6 @@ class StreamDecoder:
         return False
 
     def _see(self) -> None:
-        """Notes that a payload came out of the body."""
         if not self._seen:
             self._seen = True
             self._body.settle()

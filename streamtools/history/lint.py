@@ -87,8 +87,6 @@ class _Standing(NamedTuple):
 
 
 class _Lint:
-    """Finds the violations in one history, whose results were paired with their calls."""
-
     def __init__(self, read: Messages, paired: Paired, *, last: bool) -> None:
         self._read = read
         self._paired = paired
@@ -203,7 +201,6 @@ class _Lint:
     # -- the whole history --
 
     def _sequence(self) -> Iterator[Violation]:
-        """Finds roles in an order that the wire refuses."""
         yield from self._system()
         steps = [step for step in self._paired.steps if not is_system(step)]
         if self._rules.first_user and steps and isinstance(steps[0], Exchange):
@@ -215,7 +212,6 @@ class _Lint:
                     yield self._found("role_order", after, "the user speaks after results, before the model does")
 
     def _system(self) -> Iterator[Violation]:
-        """Finds system prompts where the wire refuses them."""
         entries = [step.reply if isinstance(step, Exchange) else step for step in self._paired.steps]
         for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
             if is_system(entry) and not accepts_system(self._rules, before, after):

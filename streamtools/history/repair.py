@@ -222,7 +222,6 @@ class HistorySettling:
             yield SettledResult(replace(result, call_id=id_, name=call.name), given.source if stays else None, result)
 
     def _with_objects(self, answer: Answer) -> Answer:
-        """Returns the answer with objects for all arguments; the same answer if it has them."""
         invalid = {id_: call for id_, call in answer.calls.items() if call.status == "invalid"}
         if not invalid:
             return answer

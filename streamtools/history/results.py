@@ -291,7 +291,6 @@ class MediaMessage:
 
 
 def _seen(call: ToolCall, *blocks: Media) -> CallResult:
-    """Returns an arbitrary result."""
     return CallResult(call_id=call.call_id, content=".", name=call.name, blocks=blocks)
 
 
@@ -411,7 +410,6 @@ class _Calls:
         )
 
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
-        """Returns whether the call is of the observation's tool."""
         # A name that the provider refuses stands there as another one, so it proves nothing.
         return call.name == observation.tool_name or not self._wire.rules.names.accepts(observation.tool_name)
 

@@ -150,7 +150,6 @@ def arguments_text(call: InspectedCall) -> str:
 
 
 def _call_text(call: InspectedCall) -> str:
-    """Returns the raw text of a call."""
     arguments = call.arguments or {}
     text = arguments.get("input", "")
     if arguments.keys() - {"input"} or not isinstance(text, str):
@@ -298,7 +297,6 @@ def _stored(result: JSON) -> InspectedResult | None:
 
 
 def _native(wire: Wire, result: JSON) -> InspectedResult | None:
-    """Reads a result by its own wire."""
     if not wire.results.recognises(result):
         return None
     (message,) = wire.results.as_messages([dict(without_metadata(result))])

@@ -300,13 +300,11 @@ def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
 
 
 def _unknown(what: str, given: Mapping[str, Any]) -> ExportError:
-    """Returns the error for an object that no accessor knows."""
     keys = ", ".join(sorted(str(key) for key in given)[:12]) or "none"
     return ExportError(f"no accessor knows this {what} (its keys: {keys}); contribute one for its format")
 
 
 def _unreachable(what: str, name: str, source: str, wanted: Sequence[str]) -> ExportError:
-    """Returns the error for a format that no adapter leads to."""
     return ExportError(
         f"the {what} of {name!r} is {source}, and no adapter writes it as {' or '.join(wanted)}; contribute one"
     )

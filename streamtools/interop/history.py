@@ -103,8 +103,6 @@ def _groups(messages: Iterable[JSON]) -> Iterator[tuple[JSON | None, list[JSON]]
 
 
 class _Writer:
-    """Writes one history."""
-
     def __init__(self, wire: Wire, registry: ToolInteropRegistry, *, raw: bool, stand_ins: StandIns) -> None:
         self._wire, self._registry, self._raw = wire, registry, raw
         self.stand_ins = stand_ins
@@ -218,8 +216,6 @@ def from_native_messages(
 
 
 class _Reader:
-    """Reads one history."""
-
     def __init__(
         self, wire: Wire, registry: ToolInteropRegistry, stand_ins: StandIns, attachments: AttachmentStore | None
     ) -> None:

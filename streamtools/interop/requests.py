@@ -125,7 +125,6 @@ def _interop(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _wire_of(party: object) -> str | None:
-    """Returns the name of the wire of a provider or extension, if it has one."""
     wire = getattr(party, "wire", None)
     return wire if isinstance(wire, str) else None
 

@@ -109,7 +109,6 @@ def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON)
 
 
 def _built_in(schema: JSON) -> InspectedSchema | None:
-    """Reads a tool that its provider runs itself."""
     for format in tool_formats():
         if format.hosted is not None and (name := format.hosted(schema)) is not None:
             return InspectedSchema(format=format.name + BUILT_IN, tool_name=name, kind="built_in", source=schema)
@@ -201,7 +200,6 @@ def _groups(formats: tuple[ToolFormat, ...]) -> Mapping[str, NamespaceFormat | N
 
 
 def _share_strictness(source: str, wanted: str) -> bool:
-    """Returns whether two formats mean the same by ``strict``."""
     return not _strict_dialects(source).isdisjoint(_strict_dialects(wanted))
 
 
@@ -239,7 +237,6 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
-    """Fits a function, and keeps the result."""
     # A program's tools are the same in each request, and fitting one costs a millisecond.
     return _fitted(wire, name, description, from_json(text))
 

@@ -235,7 +235,6 @@ class GrowingDecoder(WireDecoder):
             current.is_left, self._current = True, None
 
     def _end_shown(self, place: GrowingBlock, *, cut: bool) -> None:
-        """Ends the part of a place that ends."""
         if place is not self._current and place.role == "reasoning" and place.signature and not (place.is_left or cut):
             self.leave()
             self.emit_reasoning("")  # withheld, and signed all the same

@@ -83,8 +83,6 @@ class _Anything:
 
 
 class _Leaf:
-    """Equals everything, and remembers it."""
-
     __slots__ = ("value",)
 
     def __init__(self) -> None:
@@ -208,7 +206,6 @@ class PlainPath:
 
 
 def _at(found: Any, path: Path) -> Any:
-    """Returns the value at a path; None if there is none."""
     for step in path:
         if isinstance(step, str):
             found = found.get(step) if isinstance(found, dict) else None

@@ -381,7 +381,6 @@ def result_as_read(
 
 
 def _arguments(given: object) -> tuple[str, Mapping[str, Any], str | None]:
-    """Returns arguments as text and as an object, and what is wrong with them."""
     text = given if isinstance(given, str) else json_text(given)
     value = given
     if isinstance(given, str):

@@ -20,14 +20,23 @@ from ..reading import ERROR, list_of, named_error, object_of, place_of, provider
 from .facts import EVENT_FIELDS, FAILURES, FINISHES, FUNCTION, RESPONSE, SEARCHED
 
 _WITH_REASON = frozenset({"length", "content_filter"})  # an error's text beside these only explains them
+_V1 = {"api": "v1"}
 
 
-class _BothVersions(GrowingDecoder):
-    """The half of the decoder that knows no event."""
+class _FirstVersion(GrowingDecoder):
+    """Takes v1's events (https://docs.cohere.com/v1/docs/streaming), and has what both versions share.
+
+    Text, plan and calls stream. But a call ends with ``tool-calls-generation`` or ``stream-end``, which hold all calls
+    whole, their arguments as objects: where these say something else than what streamed, they are right; a call that
+    neither lists is cut. ``stream-end`` repeats the response: what of it was not shown yet is shown then.
+    """
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._marks: dict[str, Any] = {}  # what every part of this response is marked with
+        self._stream: _Stream | None = None  # None: no event of v1 was seen
+        self._calls: dict[int | str | None, bool] = {}  # by index; whether it is open
+        self._found = frozenset[str]()  # fields of the whole response that had an event of their own
         self._field = ""  # what the reasoning that is being shown is: "thinking" or "tool_plan"
 
     def _begin(self) -> None:
@@ -66,7 +75,6 @@ class _BothVersions(GrowingDecoder):
     # -- the end --
 
     def _ended(self, reason: object, usage: object, error: object, error_type: object = None) -> None:
-        """Takes the event that ends a response."""
         self._begin()
         self.read_usage(usage)
         if isinstance(reason, str) and reason:
@@ -81,30 +89,7 @@ class _BothVersions(GrowingDecoder):
     def _finish(self) -> Finish | None:
         return FINISHES.get(self._finish_raw.upper(), "other") if self._finish_raw else None
 
-    @override
-    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        self.close_places(whole=self._stopped and self.error is None)
-        return self.normalized(self._finish(), self._has_calls), self._stopped
-
-
-# -- v1: https://docs.cohere.com/v1/docs/streaming -------------------------------------------------------------------
-
-_V1 = {"api": "v1"}
-
-
-class _FirstVersion(_BothVersions):
-    """The handlers of v1's events.
-
-    Text, plan and calls stream. But a call ends with ``tool-calls-generation`` or ``stream-end``, which hold all calls
-    whole, their arguments as objects: where these say something else than what streamed, they are right; a call that
-    neither lists is cut. ``stream-end`` repeats the response: what of it was not shown yet is shown then.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(limits)
-        self._stream: _Stream | None = None  # None: no event of v1 was seen
-        self._calls: dict[int | str | None, bool] = {}  # by index; whether it is open
-        self._found = frozenset[str]()  # fields of the whole response that had an event of their own
+    # -- v1 --
 
     def _begin_first(self) -> _Stream:
         self._begin()
@@ -232,7 +217,8 @@ class _FirstVersion(_BothVersions):
                     self.out.append(ToolCallFragment(index, end=True, cut=True))
             if self._finish() == "stop" and self._calls:
                 return "tool_calls", self._stopped  # v1 has no word of its own for it
-        return super().close(framed=framed)
+        self.close_places(whole=self._stopped and self.error is None)
+        return self.normalized(self._finish(), self._has_calls), self._stopped
 
 
 @dataclass(slots=True)
@@ -248,8 +234,6 @@ class _StreamedCall:
 
 
 class _Stream:
-    """The texts and calls of one v1 response."""
-
     def __init__(self) -> None:
         self.text: list[str] = []
         self.plan: list[str] = []

@@ -58,7 +58,6 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
 
 
 def _content(message: object) -> tuple[str, list[Any]] | None:
-    """Returns the role of a content, and its parts."""
     role = message.get("role") if isinstance(message, Mapping) else 0
     if not isinstance(message, Mapping) or (role is not None and not isinstance(role, str)) or role not in _ROLES:
         return None

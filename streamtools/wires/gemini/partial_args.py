@@ -179,7 +179,6 @@ class PartialArgs:
         return True
 
     def _set(self, node: dict[str, Any] | list[Any], step: str | int, value: object) -> bool:
-        """Puts a value where there is none."""
         if isinstance(node, dict):
             if not isinstance(step, str):
                 return False

@@ -218,7 +218,6 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _own_steps(answer: Answer) -> list[dict[str, Any]]:
-    """Returns the steps as they came, in their places."""
     placed: list[tuple[int, dict[str, Any]]] = []
     for part in answer.parts:
         call = answer.calls[part.call_id] if part.call_id is not None else None

@@ -258,7 +258,6 @@ class LiveTurns:
         return [found]
 
     def _begins(self, payload: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-        """Returns whether a message is the first of a response."""
         if calls_in(payload) or payload.get("error") or content.get("modelTurn"):
             return True
         if content.get("interrupted"):

@@ -140,7 +140,6 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _native_chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
-    """Renders a part as a chunk of content, if it is one."""
     state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
         return {"type": "text", "text": part.text}

@@ -119,7 +119,6 @@ class OpenAIChatDecoder(WireDecoder):
         return out
 
     def _fail_inside(self, found: Mapping[str, Any], error: ProviderError, *path: str | int) -> None:
-        """Ends the stream because of the error in an object that stands at `path`."""
         if isinstance(body := found["error"], dict):
             self.emit_unread(body, ERROR, *path, "error")
         self.fail(error)

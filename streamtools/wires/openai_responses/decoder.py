@@ -497,7 +497,6 @@ class ResponsesDecoder(WireDecoder):
         return finish, self._ended
 
     def _abandon(self, item: Item) -> None:
-        """Ends an item that is not over when the response is."""
         if self._ended:
             self.warn("missing_block_stop", item.type[: self.limits.max_name_bytes])
         if item.type not in facts.TEXTS:

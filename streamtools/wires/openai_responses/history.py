@@ -105,7 +105,6 @@ class _Reader:
         return call_id in self._known or not self._refers
 
     def _output_flaws(self, item: Mapping[str, Any], path: str) -> Iterator[Violation]:
-        """Yields what is wrong with a result."""
         type_, output = type_of(item), item.get("output")
         calls = self._known.get(_call_id(item))
         if calls and _ANSWERED.get(type_, type_.removesuffix("_output")) not in calls:
@@ -399,7 +398,6 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _own_items(answer: Answer) -> list[dict[str, Any]]:
-    """Returns the items as they came, in their places."""
     placed: list[tuple[int, dict[str, Any]]] = []
     for part in answer.parts:
         call = answer.calls[part.call_id] if part.call_id is not None else None

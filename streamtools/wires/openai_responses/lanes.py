@@ -178,7 +178,6 @@ class ResponseLanes:
         return [before, found]
 
     def _may_begin(self, payload: Mapping[str, Any], kind: str | None) -> bool:
-        """Returns whether an event can be the first that comes of a response."""
         words = self._words
         if kind is None or kind in words.quiet or kind in words.notices or kind.startswith(words.beside):
             return False
