@@ -132,8 +132,7 @@ class StreamDecoder:
                 while (deferred := self.deferred) is not None:
                     self.restored += self.resume(deferred.run())
         except StreamError as error:  # the limits are lower now
-            self._deaf = True
-            self._fail(error)
+            self._fail(error, deaf=True)
         if self._wire is not None and self._wire.cursors is not None and turn.resume_from is not None:
             self._wire.cursors.start_after(turn.resume_from.after)
         self.restored += turn.warnings
@@ -159,8 +158,7 @@ class StreamDecoder:
                 self._end_with(error, out)
                 out.extend(self.chain.finish())
             else:
-                self._deaf = True
-                self._fail(error)
+                self._fail(error, deaf=True)
         return out
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
@@ -227,8 +225,7 @@ class StreamDecoder:
                     else:
                         self.chain.feed_all((delta,), out)
         except StreamError as error:
-            self._deaf = True
-            self._fail(error)
+            self._fail(error, deaf=True)
         return out
 
     def _feed_other(self, item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> list[Event]:
@@ -242,8 +239,7 @@ class StreamDecoder:
         try:
             self._mapping(item if type(item) is dict else dict(item), out)
         except StreamError as error:
-            self._deaf = True
-            self._fail(error)
+            self._fail(error, deaf=True)
         return out
 
     def resume_point(self) -> ResumePoint | None:
@@ -542,7 +538,8 @@ class StreamDecoder:
 
     # -- errors and warnings --
 
-    def _fail(self, error: StreamError) -> None:
+    def _fail(self, error: StreamError, *, deaf: bool = False) -> None:
+        self._deaf = self._deaf or deaf
         if self.done:
             return
         self.done = True

@@ -32,9 +32,8 @@ from ..transcript import (
     written,
 )
 from .decoder import as_wire, without_nulls
-from .facts import BLANK_PART, NAMES_IN_HISTORY, RULES
+from .facts import BARE, BLANK_PART, NAMES_IN_HISTORY, RULES
 
-_BARE = frozenset({"text", "thought", "thoughtSignature"})
 _FROM_URL = str.maketrans("-_", "+/")
 _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
 _ROLES = {"model": "model", "user": "user", "function": "user", "tool": "user", None: "user"}
@@ -173,7 +172,7 @@ def _add(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     elif isinstance(tool, dict):
         name, arguments = tool.get("toolType") or "tool_call", tool.get("args") or {}
         answer.call(tool.get("id"), name, arguments, kind="server", state={"part": part})
-    elif part.keys() <= _BARE and isinstance(text := part.get("text"), str):
+    elif part.keys() <= BARE and isinstance(text := part.get("text"), str):
         tell = answer.reasoning if part.get("thought") else answer.text
         tell(text, rest_of(part, "text", "thought") or None)
     else:

@@ -16,10 +16,8 @@ from ...parts import Finish, ResumePoint
 from ..growing import GrowingBlock, GrowingDecoder, Role
 from ..marks import LEGACY_INTERACTIONS
 from ..plain import PlainDelta
-from ..reading import list_of, named_error, object_of, read_text, rest_of
+from ..reading import Path, list_of, named_error, object_of, read_text, rest_of
 from . import facts
-
-Path: TypeAlias = "tuple[str | int, ...]"
 
 
 class GrowingStep(GrowingBlock):

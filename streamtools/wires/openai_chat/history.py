@@ -31,13 +31,8 @@ from ..transcript import (
     read_data_url,
     result_as_read,
 )
-from .facts import EMPTY_ARRAY, RULES
+from .facts import EMPTY_ARRAY, REASONING_FIELDS, RULES, UNDERSTOOD
 from .reasoning import LeadingThink
-
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
-_KNOWN = frozenset({
-    *_REASONING_FIELDS, "content", "function_call", "reasoning_details", "refusal", "role", "tool_calls",
-})  # fmt: skip
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
@@ -137,7 +132,7 @@ def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
     answer, path = AnswerBuilder(names, RULES), f"messages[{index}]"
-    for field in _REASONING_FIELDS:
+    for field in REASONING_FIELDS:
         if isinstance(text := message.get(field), str):
             answer.reasoning(text, {"field": field})
     content = _sound_content(message.get("content"), path, answer)
@@ -155,7 +150,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
         answer.call(None, legacy.get("name"), legacy.get("arguments"))
     if message.get("reasoning_details"):
         answer.provider({"reasoning_details": message["reasoning_details"]})
-    kept = set_fields(message, *_KNOWN) or {}
+    kept = set_fields(message, *UNDERSTOOD) or {}
     if isinstance(content, list) and content and content != _rendered(answer):
         kept["content"] = content
     if not (content or answer.says_more or "audio" in kept):

@@ -20,6 +20,7 @@ from ..decoder import WireDecoder
 from ..plain import PlainDelta
 from ..reading import (
     KnownFields,
+    Path,
     malformed,
     named_error,
     object_of,
@@ -30,7 +31,7 @@ from ..reading import (
     unread,
 )
 from . import facts, items
-from .items import Item, Path, Register, call_kind, name_of, texts_of, type_of
+from .items import Item, Register, call_kind, name_of, texts_of, type_of
 from .lanes import Followed
 
 _PARTS = {"text": "text", "summary": "reasoning", "content": "reasoning"}  # a refusal is no part

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 from ...events import ToolCallFragment
 from ...parts import CallKind
 from ...text import well_formed
-from ..reading import caller_of, list_of, object_of, read_text, rest_of
+from ..reading import Path, caller_of, list_of, object_of, read_text, rest_of
 from .facts import ARGUMENTS, TEXT_DELTAS, TEXTS
 
 TEXT_FIELDS: dict[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
@@ -295,7 +295,6 @@ _KEYS: tuple[Callable[[str, str | None, str | None, int], object], ...] = (
 
 # -- items that are calls --------------------------------------------------------------------------------------------
 
-Path: TypeAlias = "tuple[str | int, ...]"
 ObjectText: TypeAlias = "Callable[[object, Path], tuple[str, str | None]]"
 """A JSON value, and where it stands in the payload, as text; or what is wrong with it."""
 
