@@ -305,7 +305,7 @@ class _Piece:
 
 def written(step: Step, wire: Wire) -> list[dict[str, Any]]:
     """Returns a step as messages of a wire, all of them new."""
-    return _prompt(step, wire) if isinstance(step, Prompt) else wire.render(step.whole)
+    return wire.render_prompt(step) if isinstance(step, Prompt) else wire.render(step.whole)
 
 
 def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
@@ -348,14 +348,9 @@ def joined(messages: list[Any], wire: Wire) -> list[Any]:
     return [run[0] if len(run) == 1 else join([plain_of(message, wire.rules) for message in run]) for run in runs]
 
 
-def _prompt(prompt: Prompt, wire: Wire) -> list[dict[str, Any]]:
-    assert wire.render_prompt is not None, "a wire that can be read can be written"
-    return wire.render_prompt(prompt)
-
-
 def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     if isinstance(step, Prompt):
-        yield _Piece(None if step.flaws else step, partial(_prompt, step, wire))
+        yield _Piece(None if step.flaws else step, partial(wire.render_prompt, step))
         return
     yield _Piece(step.source, partial(wire.render, step.answer))
     runs = list(_runs(step.outcomes))

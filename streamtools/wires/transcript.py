@@ -149,6 +149,14 @@ def encoded(data: bytes | str) -> str:
     return b64encode(data if isinstance(data, bytes) else data.encode("utf-8", "replace")).decode()
 
 
+def output_of(result: CallResult, native_blocks: Callable[[Iterable[Block]], list[dict[str, Any]]]) -> Any:
+    """Returns a result where an API takes a text or a list of blocks: an object goes as JSON text."""
+    if result.native is not None:
+        return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
+    has_media = any(isinstance(block, Media) for block in result.blocks)
+    return native_blocks(result.blocks) if has_media else result.content
+
+
 def text_of(blocks: Iterable[Block]) -> str:
     """Returns blocks as one text, with placeholders, without what only its provider understands."""
     texts = (

@@ -7,6 +7,7 @@ decoder leaves it. An input may be a list of contents without steps: those are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeGuard
 
 from ...content import Block, Media, Opaque, Text
@@ -22,6 +23,7 @@ from ..transcript import (
     Flaws,
     Prompt,
     Returned,
+    output_of,
     result_as_read,
     text_of,
     written,
@@ -272,17 +274,8 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if answer.own_wire and result.state is not None:
         return {**result.state, **named}
     error = {"is_error": True} if result.is_error else {}
-    return {"type": "function_result", **named, "result": _output(result, own_wire=answer.own_wire), **error}
-
-
-def _output(result: CallResult, *, own_wire: bool) -> Any:
-    """Returns a text, or a list of contents; an object is refused by the API, so that it goes as JSON text
-    (zenml-io/kitaru#377)."""
-    if result.native is not None:
-        return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
-    if not any(isinstance(block, Media) for block in result.blocks):
-        return result.content
-    return _native_blocks(result.blocks, own_wire=own_wire)
+    output = output_of(result, partial(_native_blocks, own_wire=answer.own_wire))  # no object: zenml-io/kitaru#377
+    return {"type": "function_result", **named, "result": output, **error}
 
 
 def _native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:

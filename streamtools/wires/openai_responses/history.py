@@ -32,6 +32,7 @@ from ..transcript import (
     Prompt,
     Returned,
     data_url,
+    output_of,
     read_data_url,
     text_of,
 )
@@ -60,11 +61,14 @@ class _Reader:
         self._names = CallNames()
         self._items, self._flaws = sound_items(items)
         self._run: list[int] = []  # the places of the items of the model's that are being collected
-        self._served = {_call_id(item) or str(item.get("id")) for item in items if _is_served(item)}
-        self._refers = any(is_item(item) and type_of(item) == "item_reference" for item in items)
+        self._served = set[str]()  # ids of calls that the provider runs
+        self._refers = False  # the history is known in part
         self._known = defaultdict[str, set[str]](set)  # by id: which types of calls have it
-        for item in items:
-            if is_item(item) and (type_of(item).endswith("_call") or type_of(item) in ANSWERS):
+        for item in filter(is_item, items):
+            if call_kind(type_of(item), item) == "server":
+                self._served.add(_call_id(item) or str(item.get("id")))
+            self._refers = self._refers or type_of(item) == "item_reference"
+            if type_of(item).endswith("_call") or type_of(item) in ANSWERS:
                 self._known[_call_id(item)].add(type_of(item))
 
     def take(self, number: int, item: Mapping[str, Any]) -> None:
@@ -116,10 +120,6 @@ class _Reader:
             yield RULES.violation("missing_field", path, "a result has to have an output, if only an empty text", text)
         else:
             yield RULES.violation("bad_result", path, "the output is neither a text nor a list of blocks")
-
-
-def _is_served(item: object) -> bool:
-    return is_item(item) and call_kind(type_of(item), item) == "server"
 
 
 _NAMED_BY_ID = frozenset({"local_shell_call_output", "mcp_approval_request"})
@@ -512,14 +512,7 @@ def _approval(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rich_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
-    return lambda result, _: {"type": type_, "call_id": result.call_id, "output": _rich(result)}
-
-
-def _rich(result: CallResult) -> Any:
-    if result.native is not None:
-        return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
-    has_media = any(isinstance(block, Media) for block in result.blocks)
-    return _native_blocks(result.blocks) if has_media else result.content
+    return lambda result, _: {"type": type_, "call_id": result.call_id, "output": output_of(result, _native_blocks)}
 
 
 def _own(result: CallResult, answer: Answer) -> CallResult:
