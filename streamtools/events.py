@@ -263,6 +263,8 @@ class AttemptBegan(CausedEvent):
     """The number of the request in its step, from 1."""
     fallback: int = 0
     """The place of the function that makes the request: 0 for the first, from 1 for those of ``fallback=``."""
+    after_output: bool = False
+    """The attempt may be discarded even when some of its answer has been emitted."""
 
 
 @event

@@ -15,6 +15,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import anyio
@@ -41,6 +42,7 @@ from ..events import (
 )
 from ..pipelines.agent_loop import AgentLoop
 from ..pipelines.entry import Pipeline
+from ..pipelines.held import HeldBack
 from ..pipelines.hosted import OpenPipeline
 
 __all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event", "encoded", "frame"]
@@ -237,6 +239,9 @@ class EventStreamResponse(_Response):
         headers: more headers, or others in place of the three that keep proxies from holding events back.
         heartbeat: seconds of silence after which a comment is sent. None: never.
         send_timeout: seconds that a client may take to make room; after that it counts as gone. None: no limit.
+        can_retract: whether the client forgets what an `AttemptDiscarded` takes back. If it cannot, the events of each
+            attempt of ``Retry(after_output=True)`` are held back until it counts. By default as `encode` says by an
+            attribute of this name, and no for a function of yours without one; `encode_event` can.
 
     Raises:
         TypeError: `run` is something else; the message names what to pass.
@@ -254,6 +259,7 @@ class EventStreamResponse(_Response):
         headers: Mapping[str, str] | None = None,
         heartbeat: float | None = 15.0,
         send_timeout: float | None = 60.0,
+        can_retract: bool | None = None,
     ) -> None:
         if not isinstance(run, (Pipeline, OpenPipeline, AgentLoop)):
             raise TypeError(
@@ -276,6 +282,9 @@ class EventStreamResponse(_Response):
         self._heartbeat_s = _seconds("heartbeat", heartbeat)
         self._send_timeout_s = _seconds("send_timeout", send_timeout)
         self._copies = run.trajectory.copies(for_pages=True)
+        if can_retract is None:
+            can_retract = bool(getattr(encode, "can_retract", encode is encode_event))
+        self._held = None if can_retract else HeldBack()
         self._called = False
         self._is_gone = False  # the client; nothing more is sent
         self._outcome: str | None = None  # of the step that has ended
@@ -407,11 +416,14 @@ class EventStreamResponse(_Response):
 
     def _body_of(self, event: Event | RunEnd) -> bytes:
         """Returns the bytes to send for an event; none if nothing is to be sent."""
-        if self._copies is None:
-            return encoded(event, self._encode)
         if isinstance(event, RunEnd):
-            return encoded(replace(event, error=self._copies.values.of(event.error)), self._encode)
-        return b"".join(encoded(copy, self._encode) for copy in self._copies.of(event))
+            if self._copies is not None:
+                event = replace(event, error=self._copies.values.of(event.error))
+            shown: Iterable[Event | RunEnd] = (*(() if self._held is None else self._held.finish()), event)
+        else:
+            copies = (event,) if self._copies is None else self._copies.of(event)
+            shown = copies if self._held is None else chain.from_iterable(map(self._held.feed, copies))
+        return b"".join(encoded(one, self._encode) for one in shown)
 
     async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:
         await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})

@@ -236,7 +236,7 @@ class Retrying:
         """Begins the attempt; returns its event."""
         self._began_at = self._began_at or time.monotonic()
         self._is_committed = False
-        return AttemptBegan(self.attempt, self._fallback)
+        return AttemptBegan(self.attempt, self._fallback, self.retry.after_output)
 
     def discarded(self, from_seq: int, end: StreamEnd) -> AttemptDiscarded:
         """Ends the attempt; returns its event, and turns to the next one."""
