@@ -31,7 +31,17 @@ from opentelemetry.sdk.trace import (
 )
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, StaticSampler
 from opentelemetry.sdk.util import BoundedList
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+)
 
 __all__ = ["LeanSpan", "LeanTracer", "lean_tracer"]
 
@@ -141,7 +151,7 @@ class LeanTracer:
             self._below = (context, parent)
         trace_id, flags = parent.trace_id, parent.trace_flags
         found, decision = attributes, Decision.RECORD_AND_SAMPLE
-        state: trace.TraceState | None = parent.trace_state
+        state: TraceState | None = parent.trace_state
         if not (self._keeps_all and flags & TraceFlags.SAMPLED):
             sampled = tracer.sampler.should_sample(context, trace_id, name, kind, attributes, links)
             found, state, decision = sampled.attributes, sampled.trace_state, sampled.decision
