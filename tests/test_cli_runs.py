@@ -71,14 +71,25 @@ def test_runs_are_listed_reported_and_forgotten(
         connection.execute("UPDATE runs SET ended_at = NULL, outcome = NULL WHERE run_id = 'order-8'")
     found = prints("report", FILE)
     assert re.fullmatch(
-        r"order-8: dead, 1 responses on record, began NOW\n  order-8:0:\w+:c: unknown, begun NOW\n", found
+        r"order-8: dead, 1 response on record, began NOW\n  order-8:0:\w+:c: unknown, begun NOW\n"
+        r"a call whose end is not known: .*\n  streamtools store complete runs.db KEY --result JSON\n"
+        r"  streamtools store release runs.db KEY\na run goes on by the line of your program that began it, .*\n",
+        found,
     )
     (dead,) = [run for run in anyio.run(Journal(FILE).runs) if run.ended_at is None]
     assert (dead.run_id, dead.is_running) == ("order-8", False)
-    assert prints("forget", FILE, "order-8") == "forgotten: the same id begins anew\n"
+    assert prints("forget", FILE, "order-8") == "forgotten: the same id begins anew; the store keeps its calls\n"
     assert main(["runs", "forget", FILE, "order-8"]) == 1
     assert capsys.readouterr().err == "streamtools: error: there is no run 'order-8'\n"
     assert main(["runs", "list", "nothing.db"]) == 1
+    capsys.readouterr()
+    for mistake, words in (
+        (["--otpl", "http://x", FILE], "unrecognized arguments: --otpl (try streamtools runs report --help)"),
+        ([FILE, "more"], "unrecognized arguments: more (try streamtools runs report --help)"),
+        ([FILE, "--otlp", "x:4318"], "expected an address that begins with http:// or https://, got 'x:4318'"),
+    ):
+        assert main(["runs", "report", *mistake]) == 2
+        assert words in capsys.readouterr().err
     assert main(["runs", "report", FILE, "--otlp", "http://127.0.0.1:9"]) == 0, "nothing is to be sent"
 
 

@@ -93,7 +93,7 @@ def test_a_call_that_runs_is_settled_by_force_only(
     action: str, claim: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["store", action, FILE, "runs"]) == 1
-    text = f"the call 'runs' still runs (process {os.getpid()} on {gethostname()}); settle it by force alone"
+    text = f"the call 'runs' still runs (process {os.getpid()} on {gethostname()}); only force settles it"
     assert capsys.readouterr().err == f"streamtools: error: {text}\n"
     assert isinstance(claim("runs"), StillRunning)
     assert main(["store", action, FILE, "runs", "--force"]) == 0

@@ -42,11 +42,20 @@ def test_a_page_that_is_there_is_not_overwritten_unless_it_is_named(
     assert '"title":"Mine"' in there.read_text(encoding="utf-8")
 
 
-def test_a_chrome_trace_takes_the_place_of_the_page(run: Path, tmp_path: Path) -> None:
+def test_a_chrome_trace_takes_the_place_of_the_page(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = tmp_path / "perfetto.json"
     assert main(["view", str(run), "--chrome-trace", str(trace)]) == 0
     assert json.loads(trace.read_bytes())["traceEvents"]
     assert not run.with_suffix(".html").exists()
+    for options in (
+        ["--terminal", "-o", "x.html"],
+        ["--chrome-trace", "x", "--open"],
+        ["--terminal", "--chrome-trace", "x"],
+    ):
+        assert main(["view", str(run), *options]) == 2
+        assert "is in place of the page; leave out --" in capsys.readouterr().err
 
 
 def test_the_page_is_opened_on_request(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,6 +213,7 @@ def test_the_stream_start_names_wire_model_and_response_once(wire: str) -> None:
         (b'{"error":{"message":"No key","type":"auth"}}', "provider_error", "No key"),
         (b'{"error":"No key"}', "provider_error", "No key"),
         (b'{"object":"error","message":"No key"}', "provider_error", "No key"),
+        (b"SQLite format 3\0\x10", "not_event_stream", r"the body is binary data: SQLite format 3\x00"),
         (b"Bad Gateway", "not_event_stream", "Bad Gateway"),
         (b"data: Bad Gateway\n\n", "malformed_chunk", "Bad Gateway"),
         (b"data: [1]\n\n", "malformed_chunk", "a JSON list"),

@@ -39,7 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = _parser().parse_args(arguments)
+        options, rest = _parser().parse_known_args(arguments)
+        if rest:
+            # A word behind an unknown option may be its value, or have become another argument.
+            wrong = [one for one in rest if one.startswith("-")] or rest
+            raise UsageError(f"unrecognized arguments: {' '.join(wrong)} (try {options.page} --help)")
         status: int | None = options.command(options)
         sys.stdout.flush()
     except SystemExit as done:  # argparse printed help or the version

@@ -43,7 +43,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, page=parser.prog)
     return parser
 
 

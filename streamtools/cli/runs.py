@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sqlite3
 from collections.abc import Callable, Coroutine
 from datetime import datetime
@@ -33,8 +34,12 @@ the line of your program that began it goes on with it."""
 
 REPORT = """\
 Prints the runs that died or wait for a person, each with its calls whose end
-is not known; with --otlp, sends each as a span to OpenTelemetry, as a dead
-process could not. Settle the calls by `streamtools store`."""
+is not known, and what to do about them. With --otlp, sends each run as a span
+to OpenTelemetry, as a dead process could not."""
+
+FORGET = """\
+Removes a run that nobody runs, and its responses. The store keeps its calls: a
+new run with this id gets their results, where it makes the same calls."""
 
 EXAMPLES = """\
 examples:
@@ -58,8 +63,8 @@ def add(commands: Any) -> None:
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
     _action(actions, "list", _list, "all runs, a line each", LIST)
     report = _action(actions, "report", _report, "the dead runs, and what they had begun", REPORT)
-    report.add_argument("--otlp", metavar="URL", help="send them as spans to this OTLP endpoint (HTTP)")
-    forget = _action(actions, "forget", _forget, "remove a run", "Removes a run that nobody runs. Its calls stay.")
+    report.add_argument("--otlp", metavar="URL", type=_address, help="send them as spans to this OTLP endpoint (HTTP)")
+    forget = _action(actions, "forget", _forget, "remove a run", FORGET)
     forget.add_argument("run_id", metavar="RUN", help="the run's id, as listed")
 
 
@@ -69,6 +74,12 @@ def _action(
     parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
     parser.add_argument("file", metavar="FILE", type=Path, help="the file of a journal")
     return parser
+
+
+def _address(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"expected an address that begins with http:// or https://, got {text!r}")
+    return text
 
 
 def state_of(run: StoredRun) -> str:
@@ -100,9 +111,16 @@ def _report(options: argparse.Namespace) -> int:
     if not found:
         print("no run has died, and none waits for a person")
     for run, begun in found:
-        print(printable(f"{run.run_id}: {state_of(run)}, {run.steps} responses on record, began {_time(run.began_at)}"))
+        responses = f"{run.steps} response{'' if run.steps == 1 else 's'} on record"
+        print(printable(f"{run.run_id}: {state_of(run)}, {responses}, began {_time(run.began_at)}"))
         for call in begun:
             print(printable(f"  {call.key}: {call.state}, begun {_time(call.claimed_at)}"))
+    if any(begun for _, begun in found):
+        print("a call whose end is not known: look whether it took effect, then either")
+        print(f"  streamtools store complete {shlex.quote(str(options.file))} KEY --result JSON")
+        print(f"  streamtools store release {shlex.quote(str(options.file))} KEY")
+    if found:
+        print("a run goes on by the line of your program that began it, once its calls are settled or approved")
     if options.otlp is not None and found:
         _send(found, options.otlp)
     return 0
@@ -141,7 +159,7 @@ def _calls_of(run: StoredRun, calls: list[StoredCall]) -> list[StoredCall]:
 def _forget(options: argparse.Namespace) -> None:
     if not _with(options.file, lambda journal: journal.forget(options.run_id)):
         raise StreamToolsError(f"there is no run {options.run_id!r}")
-    print("forgotten: the same id begins anew")
+    print("forgotten: the same id begins anew; the store keeps its calls")
 
 
 def _time(seconds: float) -> str:

@@ -20,7 +20,7 @@ from ..record import Recording
 from ..record.recording import is_recording
 from ..view import Picture, chrome_trace, draw_recordings, draw_traces, is_trace, page
 from ..view.span_files import SpansFile, load_documents
-from .common import add_command
+from .common import UsageError, add_command
 
 __all__ = ["add", "terminal"]
 
@@ -72,6 +72,10 @@ def add(commands: Any) -> None:
 
 
 def _view(options: argparse.Namespace) -> int:
+    instead = [f"--{name}" for name in ("terminal", "chrome-trace") if getattr(options, name.replace("-", "_"))]
+    of_page = [f"--{name}" for name in ("output", "open") if getattr(options, name)]
+    if instead and len(instead + of_page) > 1:
+        raise UsageError(f"{instead[0]} is in place of the page; leave out {' and '.join((instead + of_page)[1:])}")
     picture = _read(options.runs, options.title)
     if options.terminal:
         terminal().show(picture)

@@ -124,6 +124,8 @@ class Body:
             what = "lines whose ends are missing (pass the bytes, or put the line ends back)"
         elif text[:1] == b"{" and b"}{" in text:
             what = "JSON objects with nothing between them (pass each as a dict, or put line ends between them)"
+        elif b"\0" in text:
+            return RemoteProtocolError(f"the body is binary data: {excerpt(text[:16], 16)}…", kind="not_event_stream")
         shown = excerpt(text, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
 

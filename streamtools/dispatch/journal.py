@@ -110,11 +110,11 @@ class Journal:
         max_runs: how many runs are kept. Beyond that, the ended run that began first is forgotten.
 
     Raises:
-        ValueError: the path is empty, or a number is out of range; and the errors of `SqliteStore`.
+        ValueError: the path is empty, or something is no number or out of range; and the errors of `SqliteStore`.
     """
 
     def __init__(self, store: str | os.PathLike[str] | SqliteStore, *, wait: float = 30.0, max_runs: int = 10_000):
-        if isinstance(wait, bool) or not wait >= 0:
+        if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not wait >= 0:
             raise ValueError(f"wait={wait!r}: must be a number of seconds, 0 or more")
         self._wait = wait
         self._max_runs = checked_bound("max_runs", max_runs)
@@ -202,6 +202,7 @@ class Journal:
         await self.store.hand_over(partial(self._answer, run_id, call_id, record))()
 
     async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
+        _check_id(run_id)
         entry_id = uuid.uuid4().hex
         await self.store.hand_over(partial(_put_in, run_id, entry_id, _written_entry(entry)))()
         return entry_id
@@ -216,9 +217,15 @@ class Journal:
 
         Raises:
             RunStillRunning: somebody holds it, and the time to wait is over.
-            JournalError: the run has begun with something else.
+            JournalError: the run has begun with something else, or the file cannot be used.
             ValueError: the id is too long.
         """
+        try:
+            return await self._begun(run_id, first, name)
+        except sqlite3.Error as error:
+            raise JournalError(f"the run {run_id!r} cannot use its journal {self.store.path}: {error}") from error
+
+    async def _begun(self, run_id: str, first: str, name: str | None) -> tuple[JournalLease, list[JournaledResponse]]:
         lease = await self._leased(run_id, self._wait)
         try:
             responses, began_at = await self.store.hand_over(partial(self._begin, run_id, first, name))()
@@ -229,6 +236,7 @@ class Journal:
         return lease, responses
 
     async def _leased(self, run_id: str, patience: float) -> JournalLease:
+        _check_id(run_id)
         if len(run_id) > _MOST_RUN_ID_CHARS:
             raise ValueError(f"run_id: expected at most {_MOST_RUN_ID_CHARS} characters, got {len(run_id)}")
         lease = JournalLease(self.store, run_id)
@@ -442,6 +450,11 @@ def journal_of(given: Any) -> Journal:
     if isinstance(given, (str, os.PathLike, SqliteStore)):
         return Journal(given)
     raise TypeError(f"journal is the path of a file, a SqliteStore or a Journal, not {type(given).__name__}")
+
+
+def _check_id(run_id: Any) -> None:
+    if not isinstance(run_id, str):
+        raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
 
 
 def _key(run_id: str) -> str:

@@ -517,6 +517,11 @@ class SqliteStore(ThreadedStore):
         finally:
             self._disconnect()
 
+    @property
+    def path(self) -> Path:
+        """The file, as an absolute path."""
+        return self._path
+
     async def calls(self, *, completed: bool = False) -> list[StoredCall]:
         """Returns the calls that run or whose end is not known, in the order of their claims.
 
@@ -760,7 +765,7 @@ class SqliteStore(ThreadedStore):
             raise LocalProtocolError(f"the call {key!r} is completed: its result is on record")
         if state == "running" and not force:
             raise LocalProtocolError(
-                f"the call {key!r} still runs (process {row[4]} on {row[3]}); settle it by force alone"
+                f"the call {key!r} still runs (process {row[4]} on {row[3]}); only force settles it"
             )
         if result is None:
             connection.execute("DELETE FROM calls WHERE key = ?", (key,))

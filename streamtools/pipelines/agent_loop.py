@@ -46,6 +46,7 @@ from ..modes import NativeToolAdapter, StreamingAdapter, ToolCallingAdapter
 from ..parts import FINISHES, RunOutcome, ToolCall, Usage
 from ..text import shown_by
 from ..tools import AnyTool, AnyTools
+from ..tools.toolset import checked_list
 from ..turn import Turn
 from ..wires import Wire, find
 from .entry import Pipeline, PipelineKeywords, of_resume, pipeline, toolset_of
@@ -144,7 +145,7 @@ def agent_loop(
     """
     checked_bound("max_steps", max_steps)
     decisions = tuple(decisions)  # they are read twice
-    known = PipelineKeywords.__optional_keys__
+    known = {*PipelineKeywords.__optional_keys__, *(agent_loop.__kwdefaults__ or ())}
     check_run(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     if suspended is not None and journal is None and suspended.journal is not None:
         raise TypeError(f"the calls wait in the journal of the run {suspended.run_id!r}; pass journal=, too")
@@ -184,6 +185,8 @@ def agent_loop(
     _know(run, messages, conversation.tools, wire, options)
     tried.origins = run.origins
     if retry is not None or fallback:
+        if callable(fallback):
+            raise TypeError("fallback is a list of functions that make the request; write fallback=[...]")
         unasked: list[Callable[[], Any]] = [partial(ask, [], None) if callable(ask) else ask for ask in fallback]
         pipeline(
             lambda: b"",
@@ -799,7 +802,7 @@ def conversation_of(
 ) -> Conversation:
     """Returns the conversation of a run; the arguments are those of `agent_loop`."""
     if mode is None:
-        exports = tools if isinstance(tools, Exports) else export_all(tools, wire, strict=strict)
+        exports = tools if isinstance(tools, Exports) else export_all(checked_list(tools), wire, strict=strict)
         return _WireConversation(exports, wire)
     _check(mode, wire)
     if strict is not False:

@@ -294,8 +294,6 @@ def of_resume(options: PipelineKeywords) -> Any:
 
 def toolset_of(tools: AnyTools | Toolset) -> Toolset:
     """Returns the tools that may be called; refuses bare names, and a mapping."""
-    if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
-        raise TypeError("tools is a mapping; pass its values: tools=[...]")
     toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
     for name, tool in toolset.items():
         if tool is None:

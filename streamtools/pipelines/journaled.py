@@ -382,7 +382,7 @@ class JournaledRun:
         except JournalError:
             raise
         except Exception as error:
-            text = f"{what} could not be stored ({type_name(error)})"
+            text = f"{what} could not be stored ({_words(error)})"
             raise JournalError(f"the run {self._run.run_id!r} ends here: {text}") from error
 
     def _recount(self, turn: Turn, ends: Sequence[Observation]) -> None:
@@ -468,7 +468,7 @@ class JournaledRun:
         try:
             await self._is_stored()
         except Exception as error:
-            raise ToolNotStarted(f"not run: the response could not be stored ({type_name(error)})") from error
+            raise ToolNotStarted(f"not run: the response could not be stored ({_words(error)})") from error
         if self._lease is None:
             raise ToolNotStarted("not run: the run was left")
         try:
@@ -612,6 +612,11 @@ def _then(ends: Sequence[Observation]) -> Callable[[AsyncIterator[Event]], Async
                     yield seen
 
     return add
+
+
+def _words(error: Exception) -> str:
+    """Returns SQLite's own words, which quote no value, else the type alone."""
+    return str(error) if isinstance(error, sqlite3.Error) else type_name(error)
 
 
 async def _at_once() -> None:

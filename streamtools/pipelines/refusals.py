@@ -92,9 +92,14 @@ def check_run(
 
 
 def _instead_of(option: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # only for a mistake
+
     if option in _MODELS:
         return "it belongs to the request, which call_model makes"
-    return _INSTEAD_OF.get(option, f"the pipeline's are {', '.join(sorted(known))}")
+    if option in _INSTEAD_OF:
+        return _INSTEAD_OF[option]
+    near = get_close_matches(option, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
 
 
 def _check_messages(messages: Any, wire: Wire | str) -> None:

@@ -87,6 +87,9 @@ class Retry:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
                 raise ValueError(f"Retry({name}={value!r}): must be a number not less than 0")
 
+        if self.when is not None and not callable(self.when):
+            raise TypeError(f"Retry(when={self.when!r}): must be a function of the error, or None")
+
     def pause(self, attempt: int, retry_after: float | None) -> float:
         """Returns the seconds to wait after an attempt, by its number.
 

@@ -61,6 +61,21 @@ def _approved(**_: Any) -> str:
     return "approved"
 
 
+def checked_list(tools: Any) -> Any:
+    """Returns the tools; refuses what is no list of them.
+
+    Raises:
+        TypeError: one tool stands there alone, a mapping, or something else.
+    """
+    if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
+        raise TypeError("tools is a mapping; pass its values: tools=[...]")
+    if isinstance(tools, (str, Tool, Exported)) or (callable(tools) and not isinstance(tools, Iterable)):
+        raise TypeError("tools: expected a list of tools, got a single one; write tools=[...]")
+    if not isinstance(tools, Iterable):
+        raise TypeError(f"tools: expected a list of tools, got {type(tools).__name__}; write tools=[...]")
+    return tools
+
+
 class Toolset(Mapping[str, "Tool | None"]):
     """Maps the names under which the model calls tools to these, in the order given; a bare name to None.
 
@@ -74,10 +89,7 @@ class Toolset(Mapping[str, "Tool | None"]):
     __slots__ = ("_decoders", "_tools", "names")
 
     def __init__(self, tools: AnyTools = ()) -> None:
-        if isinstance(tools, (str, Tool, Exported)) or (callable(tools) and not isinstance(tools, Iterable)):
-            raise TypeError("tools: expected a list of tools, got a single one; write tools=[...]")
-        if not isinstance(tools, Iterable):
-            raise TypeError(f"tools: expected a list of tools, got {type(tools).__name__}; write tools=[...]")
+        checked_list(tools)
         self._tools: dict[str, Tool | None] = {}
         self._decoders: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
         if isinstance(tools, Toolset):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -272,7 +275,7 @@ def test_a_call_begins_when_its_response_is_stored_and_not_before(tmp_path: Path
         bank = Bank(*TWO_STEPS, ANSWER)
         store = Full(folder / "full.db")
         run = bank.run(store)
-        with pytest.raises(JournalError, match="response of step 0 could not be stored"):
+        with pytest.raises(JournalError, match=r"response of step 0 could not be stored .database or disk is full"):
             async with run:
                 async for event in run:
                     store.full = isinstance(event, (StepStart, StreamEnd)) or store.full
@@ -526,8 +529,25 @@ def test_mistakes_are_refused_in_words(tmp_path: Path, monkeypatch: pytest.Monke
         bank.run(tmp_path / "runs.db", trajectory=Trajectory())
     with pytest.raises(ValueError, match="run_id: expected at most 900 characters, got 901"):
         anyio.run(read, bank.run(tmp_path / "runs.db", run_id="x" * 901))
-    with pytest.raises(ValueError, match="wait=-1: must be a number of seconds"):
-        Journal(tmp_path / "runs.db", wait=-1)
+    for mistake, words in (
+        ({"jornal": "runs.db"}, "agent_loop has no option 'jornal'; did you mean 'journal'?"),
+        ({"tools": bank.tools[0]}, "a single one; write tools=[...]"),
+        ({"tools": {"pay": bank.tools[0]}}, "tools is a mapping; pass its values: tools=[...]"),
+    ):
+        with pytest.raises(TypeError, match=re.escape(words)):
+            bank.run(tmp_path / "runs.db", **mistake)
+    for wait in (-1, None, "30"):
+        with pytest.raises(ValueError, match=f"wait={wait!r}: must be a number of seconds"):
+            Journal(tmp_path / "runs.db", wait=wait)  # type: ignore[arg-type]
+    journal: Any = Journal(tmp_path / "runs.db")
+    for act in (journal.forget, journal.stop, partial(journal.say, message="x")):
+        with pytest.raises(TypeError, match="run_id is a text, not int"):
+            anyio.run(act, 7)
+    journal.store.close()
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
+        connection.execute("CREATE TABLE runs (x)")
+    with pytest.raises(JournalError, match=r"'order-7' cannot use its journal .*runs.db: no such column"):
+        anyio.run(read, bank.run(tmp_path / "runs.db"))
 
 
 def test_a_program_without_an_event_loop_has_the_same_line(tmp_path: Path) -> None:

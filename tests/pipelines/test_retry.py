@@ -226,6 +226,10 @@ async def a_retry_that_could_do_something_twice_is_refused_in_words(_: Path) -> 
         agent_loop(Ask(), ASKED, wire=CHAT, retry=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="functions that make the request"):
         agent_loop(Ask(), ASKED, wire=CHAT, fallback=["gpt"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"write fallback=\[\.\.\.\]"):
+        agent_loop(Ask(), ASKED, wire=CHAT, fallback=Ask())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Retry\(when=429\): must be a function of the error"):
+        Retry(when=429)  # type: ignore[arg-type]
     agent_loop(Ask(), ASKED, tools=[pay], wire=CHAT, retry=AT_ONCE, start="early")
 
 
