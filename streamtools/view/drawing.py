@@ -23,6 +23,7 @@ from ..events import (
     CausedEvent,
     Event,
     EventsDropped,
+    MessageAdded,
     Observation,
     ReasoningDelta,
     ReasoningEnd,
@@ -307,6 +308,11 @@ class Drawing:
         self._end_calls(event.step)  # ids may recur
         return step
 
+    def _message_added(self, event: MessageAdded) -> Lane:
+        step = self._step(event.step)
+        step.warnings.append((self._now, "message_added", f"the user spoke, {_WHEN[event.when]}"))
+        return step
+
     def _close_all(self, number: int) -> None:
         """Closes the pieces of a stream that was cut: they have no end."""
         for at, kind in tuple(self._open):
@@ -460,11 +466,14 @@ class Drawing:
         return self.picture.kept(cut(words_of(error, text=self.content), MOST_CHARS))
 
 
+_WHEN = {"next": "behind the results", "now": "at once"}
+
 _DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
     StepStart: Drawing._step_start,
     StreamStart: Drawing._stream_start,
     StreamEnd: Drawing._stream_end,
     AttemptDiscarded: Drawing._attempt_discarded,
+    MessageAdded: Drawing._message_added,
     StepEnd: Drawing._step_end,
     StreamWarning: Drawing._warned,
     TextStart: Drawing._piece_start,

@@ -41,7 +41,7 @@ function stepDetails(step) {
       ),
     ),
     section(
-      "Deviations tolerated",
+      "Noted",
       list(
         step.warnings
           .slice(0, 100)

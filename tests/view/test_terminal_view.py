@@ -11,6 +11,7 @@ from streams import anthropic
 from view.seen_runs import HOSTILE, hostile_events, many_events, watched
 
 from streamtools import pipeline, tool
+from streamtools.events import MessageAdded, StepEnd, StepStart
 from streamtools.parts import OUTCOMES
 from streamtools.view import draw
 from streamtools.view.terminal import SHAPES, TerminalView, show
@@ -112,3 +113,13 @@ def test_a_long_run_is_shown_whole_and_its_texts_by_their_ends() -> None:
 def test_every_outcome_has_a_shape_and_a_word() -> None:
     assert set(OUTCOMES) <= set(SHAPES)
     assert all(len(shape) == 1 for shape, _ in SHAPES.values())
+
+
+def test_what_a_user_said_into_a_run_is_noted_at_its_step_without_the_words() -> None:
+    said = [{"role": "user", "content": "the secret"}]
+    for when, words in {"now": "at once", "next": "behind the results"}.items():
+        events = [StepStart(run_id="r"), MessageAdded("m", tuple(said), when, seq=1), StepEnd("complete", seq=2)]  # type: ignore[arg-type]
+        screen = console()
+        show(draw(events), screen)
+        assert f"! message_added the user spoke, {words}" in written(screen)
+        assert "secret" not in written(screen)
