@@ -13,17 +13,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..errors import ToolFailed, ToolNotStarted
+import anyio
+
+from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
 from ..parts import ToolCall
 from ..tools import Toolset
 from .approval import is_gated
 from .endings import failure, skipped
-from .states import Call
+from .states import Call, Ending, State
 from .store import call_fingerprint
 from .transitions import Listeners, Transitions
 
 __all__ = ["look_up_first"]
+
+_UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
+_UNREADABLE = "the call has run before, and is not valid now, so that its result cannot be shown to its middleware"
 
 
 def look_up_first(
@@ -38,7 +43,9 @@ def look_up_first(
         tools: the tools that may be called.
         listeners: those of the calls.
     """
-    on_record = _OnRecord(transitions, tools, withheld, listeners)
+    if transitions.options.policy == "manual":  # they may be run as soon as they are ready, and are asked about behind
+        return listeners | {StreamEnd: _OnRecord(transitions, tools, withheld, listeners, "held").stream_ended}
+    on_record = _OnRecord(transitions, tools, withheld, listeners, "announced")
     mine: Listeners = {
         ToolCallEnd: on_record.ended,
         ToolCallValidated: on_record.ready,
@@ -55,6 +62,8 @@ class _OnRecord:
     tools: Toolset
     withheld: tuple[str, bool] | None
     listeners: Listeners
+    state: State
+    """That of the calls which are to be asked about."""
     _later: list[Event] = field(default_factory=list)
     _open: int = 0
 
@@ -83,12 +92,7 @@ class _OnRecord:
             self._go_on()
 
     def _may_have_begun(self, call: Call) -> bool:
-        """Returns whether the store may know a call. Middleware is to see what the store has, so that its calls are
-        asked about when they run."""
-        options, tool = self.transitions.options, call.tool
-        if call.state != "announced" or options.middleware:
-            return False
-        return tool is None or (tool.middleware is None and self._has_effect(call))
+        return call.state == self.state and (call.tool is None or self._has_effect(call))
 
     def _has_effect(self, call: Call) -> bool:
         tool = call.tool
@@ -110,21 +114,39 @@ class _OnRecord:
         try:
             fingerprint = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
             ending = await self.transitions.ran_before(call, fingerprint)
-        except ToolNotStarted as error:
-            ending = failure(error)
+        except ToolNotStarted as error:  # now, but it may have run before
+            unknown = ToolOutcomeUnknown(_UNASKED)
+            unknown.__cause__ = error
+            ending = failure(unknown)
         except (ValueError, RecursionError):  # its arguments are no JSON: it was never claimed
             ending = None
-        if ending is not None and call.state == "announced":
+        if ending is not None and call.state == self.state:
             self.transitions.count_begun(call)
-            self.transitions.move(call, "refused", ending)
+            await self._end(call, ending)
         self._open -= 1
         if not self._open:
             self._go_on()
 
+    async def _end(self, call: Call, ending: Ending) -> None:
+        tool, move = call.tool, self.transitions.move
+        has_middleware = self.transitions.options.middleware or (tool is not None and tool.middleware is not None)
+        if not has_middleware or not ending.recorded:
+            move(call, "refused", ending)
+        elif call.bound is None:  # it has no arguments to be passed to the middleware, which may hide what is on record
+            move(call, "refused", failure(ToolOutcomeUnknown(_UNREADABLE)))
+        else:
+            call.gated = call.ready[0].effect != "once"  # so that it is claimed, whatever its tool is today
+            if self.state == "announced":
+                move(call, "end")
+            move(call, "queue")
+            while call.seen is None:  # else the end of its response might hold it back
+                call.done = call.done or anyio.Event()
+                await call.done.wait()
+
     def _go_on(self) -> None:
         if self.withheld is not None:
             for call in self.transitions.calls.values():
-                if call.state == "announced" and self._is_withheld(call):
+                if call.state == self.state and self._is_withheld(call):
                     self.transitions.move(call, "refused", skipped(None, self.withheld[0], by_hand=False))
         later, self._later = self._later, []
         for event in later:

@@ -657,9 +657,7 @@ class Calls:
             ToolCallValidated: self._ready,
             StreamEnd: self._stream_ended,
         }
-        if self.looks_up is None or self._by_hand:
-            return listeners
-        return self.looks_up(self._transitions, self._tools, listeners)
+        return listeners if self.looks_up is None else self.looks_up(self._transitions, self._tools, listeners)
 
     def stop(self, reason: str = LEFT) -> None:
         """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""

@@ -398,7 +398,11 @@ class AgentLoop:
         return self._step().cancel(call, reason)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on."""
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on. Returns the end on
+        record of a call in a step that is replayed."""
+        known = None if self._journaled is None else self._journaled.end_of(call)
+        if known is not None:
+            return known
         return await self._step().run_call(call)
 
     def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:

@@ -43,6 +43,7 @@ from ..dispatch.journal import (
     read_entry,
     read_put,
 )
+from ..dispatch.states import Mention
 from ..dispatch.store import Claim, IdempotencyStore
 from ..errors import JournalError, LocalProtocolError, RunTakenOver, StreamError, ToolNotStarted
 from ..event_loop import spawn
@@ -141,6 +142,11 @@ class JournaledRun:
     def is_replaying(self) -> bool:
         """True while the current step is on record with its ends."""
         return self._known is not None
+
+    def end_of(self, call: Mention | str) -> Observation | None:
+        """Returns the end of a call of the step that is replayed."""
+        call_id = call if isinstance(call, str) else call.call_id
+        return next((seen for seen in self._known or () if seen.call_id == call_id), None)
 
     async def begin(self, inbox: Inbox, *observers: Observer) -> None:
         """Takes the lease of the run, and reads what is on record.

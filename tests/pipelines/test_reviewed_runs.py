@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +187,10 @@ async def refuse(request: Any) -> bool:
     return False
 
 
+async def pass_on(request: Any, run: Any) -> Any:
+    return await run()
+
+
 def with_pay(bank: Bank, amount: int | None = None, **options: Any) -> list[Any]:
     """The bank's tools of another day."""
 
@@ -202,7 +206,7 @@ def with_pay(bank: Bank, amount: int | None = None, **options: Any) -> list[Any]
     return [tool(name="pay", effect="once", **options)(changed if amount else same), *bank.tools[1:]]
 
 
-async def leave_with_a_payment(path: Path) -> Bank:
+async def leave_with_a_payment(path: Path, **options: Any) -> Bank:
     """Ends a run when one payment is over, and another call of its step is not."""
     bank, goes_on = Bank(chat(calls=[*pay_of("x"), ("w", "wait", "{}")]), ANSWER), anyio.Event()
 
@@ -213,7 +217,7 @@ async def leave_with_a_payment(path: Path) -> Bank:
         return "waited"
 
     bank.tools.append(wait)
-    async with bank.run(path) as run:
+    async with bank.run(path, **options) as run:
         async for event in run:
             if isinstance(event, Observation):
                 break
@@ -231,6 +235,8 @@ def test_a_call_that_has_begun_keeps_its_end_whatever_holds_now(tmp_path: Path) 
             "no such tool": lambda bank: {"tools": bank.tools[1:]},
             "other parameters": lambda bank: {"tools": with_pay(bank, 1)},
             "a budget": lambda bank: {"limits": Limits(call_budget=1)},
+            "a stop, and middleware": lambda bank: {"middleware": [pass_on]},
+            "nobody by hand": lambda bank: {"start": "manual"},
         }
         for name, change in changes.items():
             bank = await leave_with_a_payment(folder / f"{name}.db")
@@ -238,14 +244,67 @@ def test_a_call_that_has_begun_keeps_its_end_whatever_holds_now(tmp_path: Path) 
                 async for event in run:
                     if isinstance(event, StepStart) and event.step == 0 and name == "a message":
                         run.say("Wait.", when="now")
-                    elif isinstance(event, StepStart) and name == "a stop":
+                    elif isinstance(event, StepStart) and name.startswith("a stop"):
                         run.stop()
             (paid,) = [seen for seen in run.turns[0].observations if seen.tool_name == "pay"]
             assert (name, paid.outcome, paid.recorded, bank.paid) == (name, "ok", True, ["x"])
             assert run.messages[2] == {"role": "tool", "tool_call_id": "c", "content": "paid x"}
-            held_back = {"a message": "skipped", "a stop": "skipped", "a budget": "over_budget"}
+            held_back = {"a budget": "over_budget", "a message": "skipped", "nobody by hand": "skipped"}
+            held_back |= dict.fromkeys(("a stop", "a stop, and middleware"), "skipped")
             assert outcomes(run)[0] == ["ok", held_back.get(name, "ok")]
-            assert run.outcome == ("cancelled" if name == "a stop" else "answered")
+            ended = {"a stop": "cancelled", "a stop, and middleware": "cancelled", "nobody by hand": "left"}
+            assert run.outcome == ended.get(name, "answered")
+
+    on_both(case, tmp_path)
+
+
+class Flaky:
+    """A store that cannot be reached at times."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store, self.is_down = store, False
+
+    async def claim(self, key: str, fingerprint: str) -> Any:
+        if self.is_down:
+            raise ConnectionError
+        return await self.store.claim(key, fingerprint)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("complete", "release", "abandon"):
+            return getattr(self.store, name)
+        raise AttributeError(name)
+
+
+def test_a_store_that_is_down_leaves_it_open_whether_a_call_has_run(tmp_path: Path) -> None:
+    """The model must not read that a payment was not made which was."""
+
+    async def case(folder: Path) -> None:
+        store = Flaky(SqliteStore(folder / "calls.db"))
+        bank = await leave_with_a_payment(folder / "runs.db", store=store)
+        for store.is_down in (True, False):
+            run = bank.run(folder / "runs.db", store=store)
+            await read(run)
+            assert outcomes(run)[0] == ["unknown" if store.is_down else "ok", "ok"]
+            assert run.outcome == ("suspended" if store.is_down else "answered")
+            assert [seen.tool_name for seen in run.unsettled] == ["pay"] * store.is_down
+        assert bank.paid == ["x"]
+
+    on_both(case, tmp_path)
+
+
+def test_a_program_that_runs_calls_by_hand_does_so_when_they_are_replayed(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        bank = Bank(*TWO_STEPS, [ConnectionResetError()], ANSWER)
+        for ends_by in (pytest.raises(ConnectionResetError), nullcontext(), nullcontext()):
+            run, ended = bank.run(folder / "runs.db", start="manual"), []
+            with ends_by:
+                async with run:
+                    async for event in run:
+                        if isinstance(event, StreamEnd):
+                            ended += [await run.run_call(call) for call in run.turn.calls]
+            assert [one.tool_name for one in ended] == ["pay", "look", "pay"]
+            assert [one.model_content for one in ended] == ["paid x", "seen z", "paid y"]
+        assert (run.outcome, bank.paid) == ("answered", ["x", "y"])
 
     on_both(case, tmp_path)
 
