@@ -388,6 +388,12 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/dispatch/test_decisions.py::test_a_call_that_has_run_is_never_denied_by_the_rules_of_today",
             "tests/dispatch/test_decisions.py::test_two_people_approve_each_by_name_and_one_denial_ends_it",
             "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
+            "tests/pipelines/test_journal_decisions.py"
+            "::test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process",
+            "tests/pipelines/test_journal_decisions.py"
+            "::test_a_decision_about_a_run_that_nobody_runs_holds_when_the_line_runs_again",
+            "tests/pipelines/test_journal_decisions.py::test_an_id_that_recurs_is_decided_by_the_ticket_alone",
+            "tests/pipelines/test_journal_decisions.py::test_what_was_approved_is_judged_again_when_the_call_would_run",
             "tests/integrations/test_langgraph_approvals_sdk.py::"
             "test_an_answer_counts_for_the_arguments_that_were_shown_and_edited_ones_are_asked_about_again",
             "tests/integrations/test_langgraph_approvals_sdk.py::"

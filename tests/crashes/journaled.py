@@ -5,9 +5,9 @@
 
 A point is a piece of the response, the code of a tool before and after its effect, or a transaction of the journal's
 file before and after it was made. The model says something else each time it is asked, under other ids; its connection
-breaks off, with and without ``retry=``, and people say things meanwhile. Whoever finds a
-call whose end is not known looks into the log, as a person would ask the bank, and settles it. Spans are exported as
-they end: each visit's run, and each call that began, has to be among them, whoever was killed.
+breaks off, with and without ``retry=``, people say things meanwhile, and approve in the process or elsewhere. Whoever
+finds a call whose end is not known looks into the log, as a person would ask the bank, and settles it. Spans are
+exported as they end: each visit's run, and each call that began, has to be among them, whoever was killed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ from every_wire import framed, said
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from streamtools import Retry, Trajectory, agent_loop, tool
+from streamtools import ApprovalRequested, Decision, Retry, Trajectory, agent_loop, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.results import encode_result
 from streamtools.dispatch.store_sqlite import StoreJob
+from streamtools.errors import AlreadyDecided
 from streamtools.history import lint
 from streamtools.telemetry import Tracing
 
@@ -150,12 +151,13 @@ class Visit:
         options: dict[str, Any] = {"start": "early" if self._happens(0.5) else "auto"}
         if self._happens(0.5):
             options = {"retry": Retry(attempts=3, backoff=0, after_output=True)}
+        is_decided_here = not self._happens(0.5)
         run = agent_loop(
             self.ask,
             messages,
             tools=[pay, pay_in_thread, refund, look],
             wire=self.wire,
-            approve=lambda asked: True,
+            approve=(lambda asked: True) if is_decided_here else _ask_nobody,
             journal=journal,
             trajectory=known,
             **options,
@@ -163,7 +165,9 @@ class Visit:
         try:
             async with run:
                 self.note("run")
-                async for _ in run:
+                async for event in run:
+                    if isinstance(event, ApprovalRequested) and not is_decided_here:
+                        await self.decide_elsewhere(event)
                     if run.outcome is None and self._happens(0.03):
                         message = f"said-{os.urandom(4).hex()}"
                         run.say(message)
@@ -175,6 +179,21 @@ class Visit:
         unsettled = [[seen.idempotency_key, calls[seen.call_id]["ref"]] for seen in run.unsettled]
         flaws = [str(flaw) for flaw in lint(run.messages, self.wire)]
         return {"outcome": run.outcome, "unsettled": unsettled, "messages": run.messages, "flaws": flaws}
+
+    async def decide_elsewhere(self, event: ApprovalRequested) -> None:
+        """Approves a call as another process would."""
+        self.point()
+        with SqliteStore(self.folder / "runs.db") as store:
+            try:
+                await Journal(store).decide("order-7", Decision.on(event, True, by="ann"))
+                self.note("decide")
+            except AlreadyDecided:
+                self.note("decided before")
+        self.point()
+
+
+async def _ask_nobody(asked: ApprovalRequested) -> None:
+    await anyio.sleep_forever()
 
 
 class _Points(SqliteStore):

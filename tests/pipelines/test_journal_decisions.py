@@ -115,13 +115,22 @@ def test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process(tmp_p
             for name, options in stores(folder / str(verdict)).items():
                 path = folder / f"{name}-{verdict}.db"
                 bank, refunds = bank_of(chat(calls=[REFUND, *pay_of("y")]), ANSWER)
-                elsewhere = Journal(path)
+                elsewhere, is_asked = Journal(path), anyio.Event()
 
-                async def decide(event: ApprovalRequested) -> None:
-                    await elsewhere.decide(ORDER, Decision.on(event, verdict, by="ann"))
+                async def ask_nobody(request: ApprovalRequested) -> None:
+                    is_asked.set()
+                    await anyio.sleep_forever()
 
-                run = bank.run(path, approve=nobody_here, **options)
-                events = await read_deciding(run, decide)
+                async def decide() -> None:
+                    await is_asked.wait()  # so that nothing is on record then
+                    waiting = await elsewhere.suspended(ORDER)
+                    assert waiting is not None
+                    await elsewhere.decide(ORDER, Decision.on(waiting.calls[0], verdict, by="ann"))
+
+                run = bank.run(path, approve=ask_nobody, **options)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(decide)
+                    events = await read(run)
                 assert (name, run.outcome, refunds) == (name, "answered", ["x"] * verdict)
                 assert resolved(events) == [(verdict, ("ann",))]
                 assert await elsewhere.suspended(ORDER) is None
