@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from .calls import result_for_mcp, tool_result
 from .definition import RefusedTool, ServerTool
+from .elicitation import Elicitation
 from .fetch import FetchedTools, SchemaCache, fetch_tools
 from .pins import Pins, ToolChange
 from .transports import BoundedHTTPTransport, stdio_transport
 
 __all__ = [
     "BoundedHTTPTransport",
+    "Elicitation",
     "FetchedTools",
     "Pins",
     "RefusedTool",

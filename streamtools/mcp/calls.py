@@ -25,6 +25,7 @@ from ..telemetry.carrier import current_carrier
 from ..text import well_formed
 from ..tools import Effect, ToolContext
 from .definition import excerpt, is_finite, peek, plain, weighed
+from .elicitation import MOST_ROUNDS, Elicitation
 from .peer import OnProgress, Peer, Unasked
 
 CONNECTION_CLOSED = -32000
@@ -34,19 +35,30 @@ _LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
 
 
 def caller(
-    peer: Peer, server: str, name: str, *, effect: Effect, structured: bool, limits: Limits
+    peer: Peer,
+    server: str,
+    name: str,
+    *,
+    effect: Effect,
+    structured: bool,
+    limits: Limits,
+    elicitation: Elicitation | None = None,
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
     """Returns a function that calls the server's tool `name`.
 
     The current span is sent as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled call
-    is cancelled on the server. If the connection is lost, the call of a ``pure`` tool fails; that of any other is
-    unknown.
+    is cancelled on the server. With `elicitation` the server may ask the user meanwhile. If the connection is lost, the
+    call of a ``pure`` tool fails; that of any other is unknown.
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
-        progress = _progress(ctx, limits)
+        ask = partial(peer.call, name, arguments, meta=current_carrier(), on_progress=_progress(ctx, limits))
         try:
-            answer = await peer.call(name, arguments, meta=current_carrier(), on_progress=progress)
+            if elicitation is None:
+                answer = await ask()
+            else:
+                async with elicitation.during(ctx, server, limits):
+                    answer = await _with_input(ask, elicitation)
         except Exception as error:
             failure = _lost(server, effect) if _is_lost(error) else _refusal(error, server, limits)
             if failure is None:
@@ -58,6 +70,25 @@ def caller(
 
     call.__name__ = call.__qualname__ = name
     return call
+
+
+async def _with_input(ask: Callable[..., Awaitable[Any]], elicitation: Elicitation) -> Any:
+    """Returns the answer to a call, whose server may ask for input again and again before it gives one."""
+    answer = await ask()
+    for _ in range(MOST_ROUNDS):
+        if not wants_input(answer):
+            return answer
+        state = peek(answer, "requestState", "request_state")
+        answer = await ask(given=(await elicitation.inputs(answer), state))
+    if not wants_input(answer):
+        return answer
+    raise ToolError(f"the MCP server asks for input more than {MOST_ROUNDS} times in one call")
+
+
+def wants_input(answer: Any) -> bool:
+    """Returns whether an answer is a request for input, as it may be since MCP 2026-07-28."""
+    kind = peek(answer, "resultType", "result_type")
+    return kind == "input_required" or (kind is None and peek(answer, "inputRequests", "input_requests") is not None)
 
 
 def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
@@ -169,11 +200,10 @@ def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limit
 
 def _refuse_other_than_complete(answer: Any) -> None:
     kind = peek(answer, "resultType", "result_type")
-    # Since MCP 2026-07-28 an answer may be a request for input.
-    if kind == "input_required" or (kind is None and peek(answer, "inputRequests", "input_requests") is not None):
+    if wants_input(answer):
         raise ToolError(
             "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
-            "pass an mcp.Client as the session, which answers such requests"
+            "pass fetch_tools(..., elicitation=Elicitation())"
         )
     if kind not in (None, "complete"):
         shown = excerpt(kind, 64) if isinstance(kind, str) else type(kind).__name__

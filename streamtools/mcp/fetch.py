@@ -38,6 +38,7 @@ from .definition import (
     read_definition,
     refused,
 )
+from .elicitation import Elicitation
 from .peer import Peer
 from .pins import Comparison, Pins
 
@@ -94,6 +95,7 @@ async def fetch_tools(
     allow_invisible: bool = False,
     call_timeout: float | None = None,
     list_timeout: float = 30.0,
+    elicitation: Elicitation | None = None,
     limits: Limits = Limits(),
 ) -> FetchedTools:
     """Returns the tools of an MCP server, ready for ``pipeline(..., tools=...)``.
@@ -129,6 +131,7 @@ async def fetch_tools(
         call_timeout: seconds that one call may take; None leaves it to ``Limits(tool_timeout=...)``.
         list_timeout: seconds that listing may take, all pages together, and making the tools; the time for an answer of
             ``Pins(on_change=...)`` does not count.
+        elicitation: lets the server ask the user in the middle of a call, one call at a time.
         limits: bounds on what the server may send.
 
     Raises:
@@ -147,6 +150,7 @@ async def fetch_tools(
         trust_hints=trust_hints,
         allow_invisible=allow_invisible,
         call_timeout=call_timeout,
+        elicitation=elicitation,
         limits=limits,
     )
     listing = made = None
@@ -196,6 +200,7 @@ class _Maker:
     trust_hints: bool
     allow_invisible: bool
     call_timeout: float | None
+    elicitation: Elicitation | None
     limits: Limits
     tools: dict[str, Tool[..., Any]] = field(default_factory=dict)
     definitions: dict[str, ServerTool] = field(default_factory=dict)
@@ -270,6 +275,7 @@ class _Maker:
                 effect=effect,
                 structured=output is not None,
                 limits=self.limits,
+                elicitation=self.elicitation,
             ),
             Kept(dict(definition.input_schema)),
             name=name,

@@ -109,15 +109,26 @@ class Peer:
         """True if the session can ask for more than the first page."""
         return not self._list_parameters.isdisjoint({"params", "cursor"})
 
-    async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
-        """Sends ``tools/call``; a call that is cancelled here is cancelled on the server, too. Raises as `page`."""
+    async def call(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        meta: dict[str, str],
+        on_progress: OnProgress,
+        given: tuple[dict[str, Any], str | None] | None = None,
+    ) -> Any:
+        """Sends ``tools/call``; a call that is cancelled here is cancelled on the server, too. `given` is the input
+        that the server has asked for, with its state. Raises as `page`."""
+        responses, state = (None, None) if given is None else given
+        more = {} if given is None else {"input_responses": responses, "request_state": state}
         # Not by the SDK's own `call_tool`: that would check results with a regular expression engine, which a hostile
         # `pattern` of the server can hold up for hours, and list the tools again to do so.
         if self._types is None:
-            offered = {"progress_callback": on_progress, "meta": meta or None}
-            given = {key: value for key, value in offered.items() if key in self._call_parameters}
-            return await self._ask(partial(self._session.call_tool, name, arguments, **given))
-        request = partial(self._request, name, arguments, meta, on_progress)
+            offered = {"progress_callback": on_progress, "meta": meta or None, **more}
+            taken = {key: value for key, value in offered.items() if key in self._call_parameters}
+            return await self._ask(partial(self._session.call_tool, name, arguments, **taken))
+        request = partial(self._request, name, arguments, meta, on_progress, more)
         try:
             return await self._ask(request)
         except Exception as error:
@@ -163,10 +174,15 @@ class Peer:
             seen.add(cursor)
 
     def _request(
-        self, name: str, arguments: dict[str, Any], meta: dict[str, str], on_progress: OnProgress
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        meta: dict[str, str],
+        on_progress: OnProgress,
+        more: dict[str, Any],
     ) -> Awaitable[Any]:
         types, send = self._types, self._session.send_request
-        params = types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta or None)
+        params = types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta or None, **more)
         request = types.CallToolRequest(method="tools/call", params=params)  # before mcp 1.14 `method` has no default
         asked: Awaitable[Any]
         if self._answer is None:  # pragma: no cover - mcp 1: the tests of sessions run with it, too

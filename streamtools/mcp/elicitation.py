@@ -1,0 +1,136 @@
+"""Passes what an MCP server asks the user in the middle of a call to those who answer the call: `Elicitation`.
+
+Input: the server's ``elicitation/create``, or its request for input (MCP 2026-07-28). Output: the user's answer, or
+that there is none. A question becomes that of the call, `AnswerRequested`, within the call's timeout.
+
+Theory of operation. A session's callback is not given the call that the server asks for, so a session with an
+`Elicitation` makes one call at a time. A question outside any call, or one whose call ends before the answer, is
+cancelled. The server's words are untrusted: they are bounded, and shown as its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from anyio import CancelScope
+
+from ..errors import ToolError
+from ..limits import Limits
+from ..tools import ToolContext
+from .definition import excerpt, peek, plain, weighed
+
+MOST_ROUNDS = 10
+"""How often a server may ask for input in one call; the SDK's own client allows as many."""
+MOST_CHARS = 4096
+"""Characters of a server's message or address."""
+MOST_VALUES = 2_000
+"""Values in the schema of a form."""
+
+
+class Elicitation:
+    """Lets the servers of a session ask the user, by the events of the run that calls them.
+
+        elicitation = Elicitation()
+        async with ClientSession(read, write, elicitation_callback=elicitation) as session:
+            await session.initialize()
+            tools = await fetch_tools(session, server="shop", elicitation=elicitation)
+
+    The `AnswerRequested` of the call has the question: ``{"server", "mode": "form", "message", "schema"}``, or ``url``
+    in the place of ``schema``. Answer a form with an object, an address with True; with ``is_error=True`` the user
+    declines.
+    """
+
+    def __init__(self) -> None:
+        self._one_call = anyio.Lock()
+        self._one_question = anyio.Lock()
+        self._call: tuple[ToolContext, str, Limits] | None = None
+        self._asking: CancelScope | None = None
+
+    @asynccontextmanager
+    async def during(self, ctx: ToolContext, server: str, limits: Limits) -> AsyncIterator[None]:
+        """Takes the server's questions for those of this call, one call at a time. `fetch_tools` uses this."""
+        async with self._one_call:
+            self._call = (ctx, server, limits)
+            try:
+                yield
+            finally:
+                self._call = None
+                if self._asking is not None:
+                    self._asking.cancel()
+
+    async def __call__(self, context: Any, params: Any, /) -> Any:
+        """Answers the server, as the SDK's ``elicitation_callback``."""
+        from mcp import types  # the session that calls this has imported it
+
+        answer = await self.answer(params)
+        return types.ElicitResult(**answer)
+
+    async def answer(self, params: Any) -> dict[str, Any]:
+        """Returns the user's answer to a server's question, as JSON."""
+        with CancelScope() as scope:
+            async with self._one_question:
+                if self._call is None:
+                    return {"action": "cancel"}
+                self._asking = scope
+                try:
+                    return await _asked(params, *self._call)
+                finally:
+                    self._asking = None
+        return {"action": "cancel"}  # the call is over
+
+    async def inputs(self, answer: Any) -> dict[str, Any]:
+        """Returns the answers to a server's request for input, by its keys.
+
+        Raises:
+            ToolError: the server wants something else than the user's answer, or too much.
+        """
+        requests = peek(answer, "inputRequests", "input_requests") or {}
+        if not isinstance(requests, Mapping) or len(requests) > MOST_ROUNDS:
+            raise ToolError("the MCP server asks for more input at once than is answered here")
+        given = {}
+        for key, request in requests.items():
+            if peek(request, "method") != "elicitation/create":
+                raise ToolError("the MCP server asks for input of a kind that nobody here gives")
+            given[str(key)] = await self.answer(peek(request, "params"))
+        return given
+
+
+async def _asked(params: Any, ctx: ToolContext, server: str, limits: Limits) -> dict[str, Any]:
+    mode = peek(params, "mode") or "form"
+    schema = peek(params, "requestedSchema", "requested_schema")
+    message, url = peek(params, "message"), peek(params, "url")
+    question: dict[str, Any] = {"server": server, "mode": mode, "message": _line(message)}
+    if mode == "url":
+        if not isinstance(url, str) or len(url) > MOST_CHARS:
+            return {"action": "cancel"}
+        question["url"] = _line(url)
+    else:
+        question["schema"] = plain(schema)
+        _, chars, is_whole = weighed(question["schema"], MOST_VALUES, limits.max_schema_bytes)
+        if not is_whole or chars > limits.max_schema_bytes:
+            return {"action": "cancel"}
+    try:
+        answer = await ctx.ask(question)
+    except ToolError:
+        return {"action": "decline"}
+    except TypeError:  # its schema is nested too deeply
+        return {"action": "cancel"}
+    if mode == "url":
+        return {"action": "accept" if answer is True else "decline"}
+    if not isinstance(answer, Mapping) or not all(map(_is_plain, answer.values())):
+        return {"action": "cancel"}
+    return {"action": "accept", "content": dict(answer)}
+
+
+def _line(text: Any) -> str:
+    return excerpt(text, MOST_CHARS) if isinstance(text, str) else ""
+
+
+def _is_plain(value: Any) -> bool:
+    """Returns whether a form may have this value: text, a number, True or False, nothing, or a list of texts."""
+    if isinstance(value, list):
+        return all(isinstance(one, str) for one in value)
+    return value is None or isinstance(value, (str, int, float, bool))
