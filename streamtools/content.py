@@ -19,6 +19,7 @@ Caller: TypeAlias = Literal["direct", "code"]
 """Who makes a call: the model itself, or code that it wrote and the provider runs."""
 
 __all__ = [
+    "AnsweredLater",
     "Block",
     "Caller",
     "Grammar",
@@ -48,6 +49,24 @@ class FinalResult:
     """
 
     value: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredLater:
+    """Returned by a tool that has begun work in the background: the call's result is handed in when that has ended.
+
+        @tool
+        async def render(scene: str, ctx: ToolContext) -> str | AnsweredLater:
+            \"""Render a scene.\"""
+            await farm.submit(scene, key=ctx.idempotency_key)
+            return AnsweredLater(rests=True)
+
+    From then on the call waits as one of a tool with ``external=True``, and its function is not run again, with a store
+    not after a crash either.
+    """
+
+    rests: bool = False
+    """The run does not wait for the answer: it rests when nothing else goes on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -467,6 +467,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/pipelines/test_answers.py"
             "::test_an_answer_reaches_a_run_on_record_from_elsewhere_and_outlives_its_process",
             "tests/pipelines/test_answers.py::test_the_first_of_two_answers_from_two_places_counts",
+            "tests/mcp/test_mcp_elicitation.py"
+            "::test_questions_outside_a_call_or_beyond_the_bounds_are_cancelled_and_addresses_shown_as_text",
         ),
     ),
 }

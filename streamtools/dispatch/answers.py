@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 from anyio import CancelScope
 
-from ..content import Text, ToolResult
+from ..content import AnsweredLater, Text, ToolResult
 from ..errors import AnswerError, LocalProtocolError, ToolError, ToolFailed, ToolTimeout
 from ..events import AnswerRequested, StreamWarning
 from ..text import type_name
@@ -97,6 +97,8 @@ def written_answer(result: Any, *, is_error: bool) -> bytes:
         ValueError: it is too large.
     """
     try:
+        if isinstance(result, AnsweredLater):
+            raise ToolFailed("it is no result")
         written = encode_result(result)
     except ToolFailed as error:
         raise TypeError(f"answer: expected text, JSON or a ToolResult, got a {type(result).__name__}") from error
@@ -199,6 +201,7 @@ class Answers:
         seconds: those that a call may wait, by its tool.
         move: moves a call along the table of states.
         work: does work for a call in a task.
+        ended: returns the ending of a call that has this value.
     """
 
     host: Host
@@ -207,6 +210,7 @@ class Answers:
     seconds: float | None
     move: Callable[[Call, Input, Ending | None], None]
     work: Callable[[Call, Callable[[], Coroutine[Any, Any, None]]], None]
+    ended: Callable[[Call, Any], Awaitable[Ending]]
 
     def hand_out(self, call: Call, *, rests: bool) -> None:
         """Hands a call out, unless its answer is on record, and waits for it, unless it rests."""
@@ -225,7 +229,7 @@ class Answers:
             seconds = self.seconds if timeout is None else timeout
             with anyio.move_on_after(math.inf if seconds is None else seconds) as scope:
                 await anyio.sleep_forever()
-            if scope.cancelled_caught and call.state == "handed_out":
+            if scope.cancelled_caught and out.is_open(call):
                 self.move(call, "refused", Ending("timed_out", ToolTimeout(seconds or 0.0)))
 
     async def ask(self, call: Call, question: Any) -> Any:
@@ -337,10 +341,16 @@ class Answers:
     def _take(self, call: Call, out: Outside, record: bytes) -> None:
         if call.state == "handed_out":
             out.record = record
-            self.move(call, "answered", None)
+            if call.job is None:
+                self.move(call, "answered", None)
+            else:  # it has had its place, and begun
+                self.work(call, partial(self._end, call, record))
         elif out.answered is not None:
             out.record = record
             out.answered.set()
+
+    async def _end(self, call: Call, record: bytes) -> None:
+        self.move(call, "done", await self.ended(call, _read(record)))
 
     def _not_kept(self, call: Call, error: Exception) -> None:
         self.host.emit(StreamWarning("answer_not_kept", f"{call.label}: the store raised {type_name(error)}"))

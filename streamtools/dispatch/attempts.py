@@ -23,6 +23,7 @@ import anyio
 from anyio import CancelScope
 from pydantic_core import from_json
 
+from ..content import AnsweredLater
 from ..errors import (
     BeginRefused,
     LocalProtocolError,
@@ -207,6 +208,8 @@ class Attempts:
         known."""
         if OUTCOMES[ending.outcome].may_have_had_effect:
             await claim.abandon()
+        elif isinstance(ending.value, AnsweredLater):
+            await claim.complete(ending.value)
         elif OUTCOMES[ending.outcome].frees_claim or isinstance(ending.error, _without_effect(call)):
             await claim.release()
         elif ending.result is None and ending.error is not None:

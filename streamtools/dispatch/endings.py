@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ..content import Text, ToolResult
+from ..content import AnsweredLater, Text, ToolResult
 from ..errors import (
     AnswerPending,
     ApprovalPending,
@@ -95,6 +95,11 @@ def unanswered(reason: str | None, *, is_kept: bool) -> Ending:
     why = f" ({reason})" if reason else ""
     text = f"the call was handed out, and its answer is not waited for any more{why}; it may have had its effect"
     return Ending("cancelled", CallCancelled(text))
+
+
+def answered_later(value: AnsweredLater) -> Ending:
+    """Returns the ending of a call whose tool goes on elsewhere."""
+    return Ending("suspended", AnswerPending(), value=value)
 
 
 def unstarted(reason: str | None) -> Ending:
@@ -257,6 +262,8 @@ class ValueEndings:
         loop, any other in a thread."""
         given = isinstance(value, ToolResult)
         assert self.tool is not None, "it has run"
+        if isinstance(value, AnsweredLater):
+            return answered_later(value)
         if given and not self.tool.checks_results:
             return self._given(value, self.limits)
         if self.any_value and self.call.claim is None and not self.tool.checks_results:  # written when it is read
@@ -318,6 +325,8 @@ class ValueEndings:
             ending.again = False
             ending.recorded = not isinstance(error, (ToolNotStarted, ToolOutcomeUnknown))
             return ending
+        if isinstance(value, AnsweredLater):
+            return answered_later(value)
         if isinstance(value, AsRead):
             return Ending("ok", value=value.value, content=value.content, recorded=True)
         # A tool's own result was bounded before it was kept: cutting it again would note the wrong size. Nor is it

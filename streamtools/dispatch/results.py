@@ -20,7 +20,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from .. import errors
-from ..content import Block, Media, Opaque, Text, ToolResult
+from ..content import AnsweredLater, Block, Media, Opaque, Text, ToolResult
 from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolSuspended, ToolTimeout
 from ..limits import Limits
 from ..text import type_name
@@ -303,6 +303,8 @@ def encode_result(value: Any) -> bytes:
         }
     elif isinstance(value, AsRead):
         fields_by_name = {"value": value.value, "content": value.content}
+    elif isinstance(value, AnsweredLater):
+        fields_by_name = {"value": None, "rests": value.rests}
     else:
         fields_by_name = {"value": _sayable(value) if isinstance(value, str) else value}
     try:
@@ -327,6 +329,8 @@ def decode_result(data: bytes) -> Any:
         ValueError: `encode_result` has not written this.
     """
     read = from_json(data)
+    if "rests" in read:
+        return AnsweredLater(rests=read["rests"])
     if "result" not in read:
         return AsRead(read["value"], read["content"]) if "content" in read else read["value"]
     result = read["result"]

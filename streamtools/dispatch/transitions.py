@@ -26,6 +26,7 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
+from ..content import AnsweredLater
 from ..errors import (
     AlreadyDecided,
     AnswerError,
@@ -278,9 +279,17 @@ class Transitions:
             call.ending = Ending("failed", failed)
         finally:  # also if cancelled; a call that has its observation keeps it
             try:
-                self.move(call, "done", call.ending or endings.cancelled(call))
+                self._end(call, call.ending or endings.cancelled(call))
             finally:
                 self._leave(call)
+
+    def _end(self, call: Call, ending: Ending) -> None:
+        if isinstance(ending.value, AnsweredLater):
+            if call.state in ("starting", "running"):
+                self.move(call, "hand_out", ending)
+                return
+            ending = endings.cancelled(call)
+        self.move(call, "done", ending)
 
     def _cancel(self, call: Call) -> None:
         try:
@@ -503,12 +512,16 @@ class Transitions:
                 self.limits.tool_timeout,
                 self.move,
                 self.work,
+                self._attempts.ended,
             )
         return self._answers
 
     def _hand_out(self, call: Call) -> None:
         self.asked_in = self.asked_in or current_token()
-        self.answers.hand_out(call, rests=call.ready[0].rests)
+        given = self._given.value if isinstance(self._given, Ending) else None
+        was_kept = call.call_id in self.options.resumed  # it is not waited for anew
+        rests = given.rests if isinstance(given, AnsweredLater) else was_kept or call.ready[0].rests
+        self.answers.hand_out(call, rests=rests)
 
     async def _ask_outside(self, call: Call, question: Any) -> Any:
         self.asked_in = self.asked_in or current_token()

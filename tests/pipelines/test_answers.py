@@ -31,7 +31,7 @@ from streamtools import (
     resume,
     tool,
 )
-from streamtools.content import ToolResult
+from streamtools.content import AnsweredLater, ToolResult
 from streamtools.dispatch import Journal, MemoryStore, SqliteStore
 from streamtools.errors import (
     AnswerError,
@@ -504,6 +504,80 @@ def test_a_running_call_asks_and_goes_on_with_the_answer(tmp_path: Path) -> None
 
     for backend in ("asyncio", "trio"):
         (tmp_path / backend).mkdir()
+        anyio.run(case, tmp_path / backend, backend=backend)
+
+
+def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again(tmp_path: Path) -> None:
+    """Also not after a crash, with a journal or a store."""
+    began: list[str] = []
+
+    def background(**options: Any) -> Any:
+        @tool(name="choose", timeout=30)
+        async def begin(question: str, ctx: ToolContext) -> str | AnsweredLater:
+            """Begin."""
+            began.append(ctx.idempotency_key)
+            return AnsweredLater(**options)
+
+        return begin
+
+    async def case(folder: Path) -> None:
+        async with Model(ONE_CALL, DONE).run(background(), middleware=passing) as run:  # it waits
+            events: list[Event] = []
+            async for event in run:
+                events.append(event)
+                if isinstance(event, AnswerRequested):
+                    run.answer(event, "Rome")
+        order = (ToolStarted, AnswerRequested, Observation)
+        assert tuple(type(event) for event in events if isinstance(event, order)) == order
+        (seen,) = run.turns[0].observations
+        assert (run.outcome, seen.value, seen.attempts, len(began)) == ("answered", "Rome", 1, 1)
+
+        began.clear()
+        path = folder / "runs.db"
+        async with Model(ONE_CALL).run(background(rests=True), journal=path, run_id="r") as run:  # it rests
+            async for _ in run:
+                pass
+        assert (run.outcome, run.turns[0].observations[0].outcome) == ("suspended", "suspended")
+        async with Model().run(background(rests=True), journal=path, run_id="r") as run:  # it goes on waiting
+            async for _ in run:
+                pass
+        assert run.outcome == "suspended"
+        with SqliteStore(path) as store:
+            await Journal(store).answer("r", "c", {"city": "Rome"})
+        async with Model(DONE).run(background(rests=True), journal=path, run_id="r") as run:
+            async for _ in run:
+                pass
+        assert (run.outcome, result_of(run), len(began)) == ("answered", '{"city":"Rome"}', 1)
+
+        began.clear()
+        kept = MemoryStore()
+        async with pipeline(iterated(ONE_CALL), tools=[background(rests=True)], wire=CHAT, store=kept) as parted:
+            async for _ in parted:
+                pass
+        assert parted.suspended is not None
+        (call,) = parted.suspended.calls
+        for answers in ((), (CallAnswer.to(call, "Rome"),)):
+            given: dict[str, Any] = {"tools": [background(rests=True)], "store": kept, "answers": answers}
+            async with resume(parted.suspended, **given) as resumed:
+                async for _ in resumed:
+                    pass
+            assert (resumed.suspended is None, len(began)) == (bool(answers), 1)
+        assert resumed.turn.observations[0].value == "Rome"
+
+        for end in ("cancel", "stop"):
+            async with Model(ONE_CALL, DONE).run(background()) as run:
+                async for event in run:
+                    if isinstance(event, AnswerRequested):
+                        assert run.cancel(event) if end == "cancel" else run.stop()
+            (seen,) = run.turns[0].observations
+            assert (seen.outcome, "may have had its effect" in seen.model_content) == ("cancelled", True)
+
+    async def passing(call: Any, run: Any) -> Any:
+        return await run()
+
+    for backend in ("asyncio", "trio"):
+        (tmp_path / backend).mkdir()
+        began.clear()
         anyio.run(case, tmp_path / backend, backend=backend)
 
 
