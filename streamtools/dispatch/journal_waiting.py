@@ -76,7 +76,7 @@ def read_waiting(
         "SELECT step, key, entry FROM waiting WHERE run = ? AND NOT is_over ORDER BY step, number", (number,)
     ).fetchall()
     step = rows[-1][0] if rows else None
-    found = {key: read_suspended(entry) for at, key, entry in rows if at == step}
+    found = {key: _read(entry) for at, key, entry in rows if at == step}
     asked = () if ticket is None else ticket.calls
     if ticket is not None and (ticket.step != step or not all(call.idempotency_key in found for call in asked)):
         now = "nothing waits in it now" if step is None else f"calls of step {step} wait in it now"
@@ -123,6 +123,10 @@ def decide(
         known = decided_at_once(on_record, looking_up(call))
         if one not in known and resolved(known, call.requires) is not None:
             raise AlreadyDecided(one.call_id, known[-1])
+        if call.waits_for != "approval" and not known:
+            raise DecisionError(
+                one.call_id, "unknown_call", f"the call {_shown(one)} waits for an answer, not a decision"
+            )
         if is_over or not (is_held or _is_stored(number, step, connection)):
             if one in known:
                 continue
@@ -155,7 +159,7 @@ def _known(
         text = f"the run has asked about such a call {_shown(decision)} in the steps {steps}; decide by the ticket"
         raise DecisionError(decision.call_id, "changed_call", text)
     _, step, _, is_over, entry = fits[0]
-    return read_suspended(entry).calls[0], step, bool(is_over)
+    return _read(entry).calls[0], step, bool(is_over)
 
 
 def _is_stored(number: int, step: int, connection: sqlite3.Connection) -> bool:
@@ -165,3 +169,10 @@ def _is_stored(number: int, step: int, connection: sqlite3.Connection) -> bool:
 
 def _shown(decision: Decision) -> str:
     return repr(one_line(decision.call_id, 100))
+
+
+def _read(entry: Any) -> Suspended:
+    try:
+        return read_suspended(entry)
+    except (ValueError, TypeError, LookupError, RecursionError):  # the error's text quotes the row
+        raise JournalError("the journal has a row of a waiting call that no journal has written") from None

@@ -178,6 +178,10 @@ class Suspended:
         """
         from .answers import put_answer
 
+        if self.journal is not None:
+            raise TypeError(
+                f"answer: the run {self.run_id!r} has a journal; `await journal.answer(run_id, call_id, ...)`"
+            )
         checked = self.checked_answers(answers)
         if checked and not decides(store):
             raise TypeError(no_decisions(store))
@@ -333,7 +337,7 @@ class _Kept:
 
 def _ticket(suspended: Suspended) -> dict[str, Any]:
     """Returns all but what the journal has."""
-    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "requires")
+    names = ("call_id", "tool_name", "fingerprint", "idempotency_key", "index", "requires", "waits_for")
     calls = [{name: getattr(call, name) for name in names} for call in suspended.calls]
     run = {name: getattr(suspended, name) for name in ("run_id", "step", "seq", "wire", "journal")}
     return {"calls": calls, **run}

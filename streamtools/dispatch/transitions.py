@@ -1069,9 +1069,9 @@ class Calls:
         return decided or (call.state == "asked" and call.tasks > 0)  # or one on record is being applied
 
     def asked_about(self, call_id: str) -> list[Call]:
-        """Returns the call of this id, if it waits for an approval, also while its response goes on."""
+        """Returns the call of this id, if it waits for an approval or an answer, also while its response goes on."""
         call = self._transitions.calls.get(call_id)
-        return [] if call is None or call.state != "asked" else [call]
+        return [] if call is None or call.state not in ("asked", "handed_out") else [call]
 
     def answer(self, call_id: str, record: bytes, fingerprint: str | None) -> bool:
         """Takes the answer to a call that is done outside; returns False if it has the same one.

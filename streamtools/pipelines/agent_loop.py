@@ -164,8 +164,8 @@ def agent_loop(
         options = {"stages": mode.stages(), **options}
     ticket = None
     if journal is not None and suspended is not None:
-        ticket, run_id = (suspended, decisions), _id_of(suspended, run_id, trajectory)
-        suspended, decisions = None, ()
+        ticket, run_id = (suspended, decisions, tuple(answers)), _id_of(suspended, run_id, trajectory)
+        suspended, decisions, answers = None, (), ()
     run = Trajectory.of_loop(trajectory, suspended, name, conversation_id, run_id, options.pop("privacy", None))
     journaled = None
     if journal is not None:
@@ -264,7 +264,7 @@ class AgentLoop:
         options: PipelineKeywords,
         resuming: tuple[Suspended, tuple[Decision, ...], tuple[CallAnswer, ...]] | None,
         journaled: JournaledRun | None,
-        ticket: tuple[Suspended, tuple[Decision, ...]] | None,
+        ticket: tuple[Suspended, tuple[Decision, ...], tuple[CallAnswer, ...]] | None,
         skip_replayed: bool,
     ) -> None:
         self.trajectory = trajectory
@@ -573,7 +573,7 @@ class AgentLoop:
                 self._events = self._begin()
             try:
                 event = self._unshown or await self._events.__anext__()
-                if self._journaled is not None and isinstance(event, ApprovalRequested):
+                if self._journaled is not None and isinstance(event, (ApprovalRequested, AnswerRequested)):
                     self._unshown = event  # if this wait is cancelled
                     await self._journaled.noted()  # so that whoever is shown the call can decide about it elsewhere
                     self._unshown = None

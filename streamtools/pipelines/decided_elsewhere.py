@@ -1,6 +1,7 @@
 """Brings decisions that people make elsewhere to the calls of a journaled run, and shows its journal which calls wait.
 
-    ApprovalRequested       the call is noted in the journal, with its arguments
+    ApprovalRequested,
+    AnswerRequested         the call is noted in the journal, with its arguments
     an entry "decision"     is given to the call it is about, as `Pipeline.approve` would, once that was asked about
     Observation             the call is over, in the journal, too, unless it is suspended
 
@@ -16,8 +17,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ..dispatch.approval import Decision
-from ..errors import ApprovalPending
-from ..events import ApprovalRequested, ApprovalResolved, Event, Observation, StepStart
+from ..errors import AnswerPending, ApprovalPending
+from ..events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event, Observation, StepStart
 
 if TYPE_CHECKING:
     from .hosted import OpenPipeline
@@ -38,7 +39,7 @@ class DecidedElsewhere:
 
     sees_originals = True
     event_types: Collection[type[Event]] | None = frozenset(
-        {StepStart, ApprovalRequested, ApprovalResolved, Observation}
+        {StepStart, ApprovalRequested, ApprovalResolved, AnswerRequested, Observation}
     )
 
     def __init__(self, journaled: JournaledRun, block: Callable[[], OpenPipeline | None]) -> None:
@@ -50,8 +51,15 @@ class DecidedElsewhere:
         self._waiting: list[tuple[str, int, str, Decision]] = []  # entry id, step, key
 
     def take(self, entry: Mapping[str, Any], *, is_iterated: bool) -> None:
-        """Takes an entry of the inbox."""
-        self._waiting.append((entry["id"], entry["step"], entry["key"], Decision(**entry["decision"])))
+        """Takes an entry of the inbox.
+
+        Raises:
+            ValueError, TypeError, LookupError: no journal has written it.
+        """
+        step, key = entry["step"], entry["key"]
+        if type(step) is not int or type(key) is not str:
+            raise ValueError("a step and a key were expected")
+        self._waiting.append((entry["id"], step, key, Decision(**entry["decision"])))
         if is_iterated:
             self.apply()
 
@@ -81,7 +89,7 @@ class DecidedElsewhere:
         """Notes which calls wait."""
         if isinstance(event, StepStart):
             self._step, self._asked = event.step, {}
-        elif isinstance(event, ApprovalRequested):
+        elif isinstance(event, (ApprovalRequested, AnswerRequested)):
             block = self._block()
             waiting = None if block is None else block.asked_about(event.call_id)
             if waiting is not None:
@@ -91,5 +99,5 @@ class DecidedElsewhere:
             self._resolved.add(self._asked[event.call_id])
         elif isinstance(event, Observation) and event.call_id in self._asked:
             key = self._asked.pop(event.call_id)
-            if not isinstance(event.error, ApprovalPending):
+            if not isinstance(event.error, (ApprovalPending, AnswerPending)):
                 self._journaled.note_over(key)

@@ -63,7 +63,7 @@ from .inbox import Inbox
 from .trajectory import KeptResults, Trajectory
 
 if TYPE_CHECKING:
-    from ..dispatch import Decision, Suspended
+    from ..dispatch import CallAnswer, Decision, Suspended
     from ..dispatch.origins import Origins
 
 __all__ = ["JournaledRun", "journal_of"]
@@ -299,15 +299,18 @@ class JournaledRun:
         """The run's id."""
         return self._run.run_id
 
-    async def redeem(self, ticket: Suspended, decisions: Sequence[Decision]) -> None:
-        """Puts decisions about the calls of a ticket on record, which have to wait in this run.
+    async def redeem(self, ticket: Suspended, decisions: Sequence[Decision], answers: Sequence[CallAnswer]) -> None:
+        """Puts decisions about the calls of a ticket, and answers, on record. Without any, the calls have to wait yet.
 
         Raises:
-            JournalError, DecisionError: see `Journal.suspended` and `Journal.decide`.
+            JournalError, DecisionError, AnswerError: see `Journal.suspended`, `Journal.decide` and `Journal.answer`.
         """
+        ticket.checked_answers(answers)
         await self._journal.decide(ticket, *decisions)
-        if not decisions:
+        if answers or not decisions:
             await self._journal.suspended(ticket)
+        for one in answers:
+            await self._journal.answer(ticket.run_id, one.call_id, one.result, is_error=one.is_error)
 
     def named(self, suspended: Suspended | None) -> Suspended | None:
         """Returns suspended calls with the name of the run in its journal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -14,17 +15,18 @@ from streams import chat
 from test_journal import ANSWER, Bank, on_both, pay_of, read
 
 from streamtools import Decision, Limits, Retry, Suspended, Trajectory, resume, tool
-from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch import CallAnswer, MemoryStore, SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.dispatch.store import Claim
 from streamtools.errors import (
     AlreadyDecided,
+    AnswerError,
     DecisionError,
     JournalError,
     LocalProtocolError,
     SuspendedError,
 )
-from streamtools.events import ApprovalRequested, ApprovalResolved, Event
+from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, Event
 from streamtools.pipelines.agent_loop import AgentLoop
 from streamtools.provenance import only_from_user
 
@@ -445,5 +447,52 @@ def test_suspended_calls_of_a_journaled_run_are_a_ticket_that_leaves_the_argumen
             await journal.decide(without.suspended)
         with pytest.raises(JournalError, match=r"without a journal; go on with `resume`"):
             await Journal(folder / "other.db").decide(without.suspended)
+
+    on_both(case, tmp_path)
+
+
+def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_path: Path) -> None:
+    @tool(external=True)
+    def choose(of: str) -> str:
+        """Choose."""
+        raise AssertionError("it is done outside")
+
+    async def case(folder: Path) -> None:
+        calls = [REFUND, ("c", "choose", '{"of": "cities"}')]
+        bank, refunds = bank_of(chat(calls=calls), ANSWER)
+        bank.tools.append(choose)
+        journal = Journal(folder / "runs.db")
+        async with bank.run(journal) as run:
+            async for event in run:
+                if isinstance(event, AnswerRequested):
+                    break
+        waiting = await journal.suspended(ORDER)
+        assert waiting is not None
+        assert run.suspended is not None
+        assert (waiting.calls, waiting.journal) == (run.suspended.calls, run.suspended.journal)
+        ticket = Suspended.from_text(waiting.to_text(SECRET), SECRET)
+        by_id = {call.call_id: call for call in ticket.calls}
+        assert {name: call.waits_for for name, call in by_id.items()} == {"r": "approval", "c": "answer"}
+        with pytest.raises(DecisionError, match="waits for an answer, not a decision"):
+            await journal.decide(ticket, Decision.on(by_id["c"], True))
+        with pytest.raises(TypeError, match=r"await journal\.answer"):
+            await ticket.answer([CallAnswer.to(by_id["c"], "Rome")], journal.store)
+        with pytest.raises(AnswerError):
+            wrong = CallAnswer(call_id="c", fingerprint="f" * 64, result="Oslo")
+            await read(bank.run(journal, suspended=ticket, answers=[wrong]))
+        run = bank.run(
+            journal,
+            suspended=ticket,
+            decisions=[Decision.on(by_id["r"], True)],
+            answers=[CallAnswer.to(by_id["c"], "Rome")],
+        )
+        await read(run)
+        assert (run.outcome, refunds, len(bank.asked)) == ("answered", ["x"], 2)
+        assert [seen.model_content for seen in run.turns[0].observations] == ["paid back", "Rome"]
+        with sqlite3.connect(folder / "runs.db") as file:
+            file.execute("UPDATE waiting SET entry = '{\"secret\": 1}', is_over = 0")
+        with pytest.raises(JournalError, match="that no journal has written") as raised:
+            await journal.suspended(ORDER)
+        assert "secret" not in str(raised.value)
 
     on_both(case, tmp_path)
