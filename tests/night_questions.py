@@ -67,7 +67,7 @@ def what_did_it_wait_for(busy: Traces, late: Traces, till: Traces) -> None:
     assert (busy.tag(key, "streamtools.call.key"), key["duration"] >= 0.02 * SECONDS) == ("1.1", True)
     started = busy.one("execute_tool stock")
     cold = busy.one("streamtools.wait stock", streamtools__wait__reason="worker_start")
-    assert cold["startTime"] + cold["duration"] <= started["startTime"] + 1
+    assert cold["startTime"] + cold["duration"] <= started["startTime"] + 1, "microseconds are rounded"
     decided = busy.one("streamtools.approval mail")
     assert "ann" in busy.tag(decided, "streamtools.approval.by")
     assert late.all("streamtools.approval pay")[0]["duration"] >= 0
@@ -116,8 +116,8 @@ def where_did_the_time_go(busy: Traces, late: Traces, till: Traces) -> None:
     assert all(chat["duration"] >= 0.02 * SECONDS for chat in busy.all("chat"))
     refused, answered, *_ = busy.all("chat")
     pause = busy.one("streamtools.pause")
-    assert pause["startTime"] == refused["startTime"] + refused["duration"]
-    assert abs(pause["startTime"] + pause["duration"] - answered["startTime"]) <= 1, "microseconds are rounded"
+    for before, after in ((refused, pause), (pause, answered)):
+        assert abs(before["startTime"] + before["duration"] - after["startTime"]) <= 1, "microseconds are rounded"
     assert pause["duration"] >= busy.tag(refused, "streamtools.attempt.delay_s") * SECONDS - 1000
     assert [span["operationName"] for span in busy.all("SELECT")] == ["SELECT stock"]
     assert busy.above(busy.one("SELECT stock")) == "execute_tool stock"
