@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from ..decode.body import SLICE_BYTES, slices
 from ..decode.decoder import StreamDecoder
-from ..errors import RequestError, StreamError, TruncatedStream
+from ..errors import DeadlineExceeded, RequestError, StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
 from ..events import Event, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
 from ..limits import Limits
@@ -119,6 +119,8 @@ class Pump:
     def _finds_rest(self) -> bool:
         """Returns whether the rest of the response is to be read from another source, since this one broke off."""
         # Transforms see one iteration, which ends with its source.
+        if isinstance(self.raised, DeadlineExceeded):
+            return False
         if self.resume is None or self._is_cut or self._transforms or not isinstance(self._decoder, StreamDecoder):
             return False
         error, source, came = self.raised, self._source, self._decoder.received

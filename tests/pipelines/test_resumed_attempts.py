@@ -17,6 +17,7 @@ from wire_cases import CASES
 from wire_cases.names import ANTHROPIC, INTERACTIONS, RESPONSES
 
 from streamtools import Event, Limits, Retry, TextDelta, Trajectory, agent_loop, pipeline, tool
+from streamtools.errors import DeadlineExceeded
 from streamtools.events import AttemptBegan, AttemptDiscarded, ReasoningEnd, StreamWarning, ToolCallDelta
 from streamtools.history import lint
 from streamtools.parts import ResumePoint
@@ -171,6 +172,14 @@ async def test_a_silent_response_is_resumed_and_one_that_was_stopped_or_has_no_c
                     if isinstance(event, ReasoningEnd):
                         run.stop()
         assert (run.outcome, provider.points) == ("cancelled", [])
+
+    async def never(point: ResumePoint) -> Any:
+        await anyio.sleep_forever()
+
+    run = agent_loop(Provider(RESPONSES, [900]).ask, [{"role": "user", "content": "Hi"}], wire=RESPONSES,
+                     retry=Retry(backoff=0, resume=never), limits=Limits(step_timeout=0.1))  # fmt: skip
+    with anyio.fail_after(20), pytest.raises(DeadlineExceeded):
+        await run
 
     async def unchanged(events: Any) -> Any:
         async for event in events:
