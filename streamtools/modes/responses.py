@@ -517,8 +517,10 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
 
 
 def did_not_run(result: Any) -> bool:
-    """Returns whether this is the observation of a call that did not run, so that its words are ours."""
-    return isinstance(result, Observation) and result.outcome == "skipped"
+    """Returns whether this is the observation of a call that did not run to its end, so that its words are ours."""
+    if not isinstance(result, Observation):
+        return False
+    return result.outcome == "skipped" or isinstance(result.error, AnswerPending)
 
 
 def observed_line(content: str, is_ours: bool) -> str:

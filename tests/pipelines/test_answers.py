@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from streams import chat
+from streams import anthropic, chat
 
 from streamtools import (
     AgentLoop,
@@ -22,6 +22,7 @@ from streamtools import (
     Decision,
     Limits,
     Observation,
+    Retry,
     Suspended,
     ToolContext,
     ToolError,
@@ -29,10 +30,12 @@ from streamtools import (
     agent_loop,
     pipeline,
     resume,
+    run_calls,
     tool,
 )
 from streamtools.content import AnsweredLater, ToolResult
 from streamtools.dispatch import Journal, MemoryStore, SqliteStore
+from streamtools.dispatch.executors import LocalExecutor
 from streamtools.errors import (
     AnswerError,
     AnswerPending,
@@ -42,6 +45,8 @@ from streamtools.errors import (
 from streamtools.events import AnswerRequested, Event, StreamWarning, ToolStarted
 from streamtools.history import lint, with_results
 from streamtools.integrations.asgi import encode_event
+from streamtools.modes import JSONObjectAdapter
+from streamtools.provenance import untrusted
 from streamtools.record import record, replay
 from streamtools.telemetry import Tracing
 from streamtools.view import Watch, page
@@ -49,7 +54,8 @@ from streamtools.view import Watch, page
 CHAT = "openai.chat_completions"
 ASKED = [{"role": "user", "content": "Where shall we meet?"}]
 SECRET = b"a secret of enough bytes"
-ONE_CALL = chat(calls=[("c", "choose", '{"question": "Which city?"}')])
+CALLS = [("c", "choose", '{"question": "Which city?"}')]
+ONE_CALL = chat(calls=CALLS)
 DONE = chat(text=["Rome."], finish="stop")
 
 
@@ -579,6 +585,103 @@ def test_a_tool_hands_its_call_on_to_work_in_the_background_and_is_not_run_again
         (tmp_path / backend).mkdir()
         began.clear()
         anyio.run(case, tmp_path / backend, backend=backend)
+
+
+def test_a_call_done_outside_stands_in_runs_of_every_kind() -> None:
+    def ask(messages: list[Any], tools: Any) -> Any:
+        yield from ONE_CALL if len(messages) == 1 else DONE
+
+    with agent_loop(ask, ASKED, tools=[choose], wire=CHAT).sync() as blocking:
+        for event in blocking:
+            if isinstance(event, AnswerRequested):
+                assert blocking.answer(event, "Rome")
+    assert blocking.messages[2]["content"] == "Rome"
+
+    async def elsewhere() -> None:
+        async with LocalExecutor([choose]) as executor:
+            turn = await answered(pipeline(iterated(ONE_CALL), tools=[choose], wire=CHAT, executor=executor))
+        assert turn.observations[0].value == "Rome"
+
+    async def at_hand() -> None:
+        turn = await answered(run_calls([("c", "choose", {"question": "?"})], [choose_later]))
+        assert turn.observations[0].value == "Rome"
+
+    async def in_a_mode() -> None:
+        adapter, store = JSONObjectAdapter(), MemoryStore()
+        called = chat(text=['{"tool": "choose", "arguments": {"question": "Which?"}}'], finish="stop")
+        given: dict[str, Any] = {"mode": adapter, "store": store}
+        async with Model(called).run(choose_later, **given) as run:
+            async for _ in run:
+                pass
+        assert run.suspended is not None
+        given |= {"suspended": run.suspended, "answers": [CallAnswer.to(run.suspended.calls[0], "Rome")]}
+        model = Model(chat(text=['{"answer": "Rome"}'], finish="stop"))
+        async with agent_loop(model, run.messages, tools=[choose_later], wire=CHAT, **given) as resumed:
+            async for _ in resumed:
+                pass
+        assert resumed.messages[2]["content"] == "Observation: Rome"
+
+    async def again() -> None:
+        """A call that was handed out in an answer which broke off is discarded with it, if it may be."""
+        asked: list[Any] = []
+
+        async def broken(messages: list[Any], tools: Any) -> AsyncIterator[bytes]:
+            asked.append(messages)
+            for item in (
+                anthropic(calls=CALLS, stop=None) if len(asked) == 1 else anthropic(text=["Rome"], stop="end_turn")
+            ):
+                yield item
+            if len(asked) == 1:
+                await seen.wait()
+                raise ConnectionResetError
+
+        seen = anyio.Event()
+        options: dict[str, Any] = {"wire": "anthropic.messages", "retry": Retry(after_output=True)}
+        with pytest.raises(ValueError, match="after_output=True"):  # a call of `choose` may not be made twice
+            agent_loop(broken, ASKED, tools=[choose], start="early", **options)
+        idempotent = tool(name="choose", external=True, effect="idempotent")(choose.fn)
+        outcomes: list[str] = []
+        async with agent_loop(broken, ASKED, tools=[idempotent], **options) as run:
+            async for event in run:
+                if isinstance(event, AnswerRequested):
+                    seen.set()
+                if isinstance(event, Observation):
+                    outcomes.append(event.outcome)
+        assert (run.outcome, len(asked), outcomes) == ("answered", 2, ["discarded"])
+
+    async def trusted() -> None:
+        """What comes from outside is not the user's."""
+        paid: list[str] = []
+
+        @tool(policy=untrusted("to"))
+        async def pay(to: str) -> str:
+            """Pay."""
+            paid.append(to)
+            return "paid"
+
+        for trusts in (False, True):
+            source = tool(name="choose", external=True, trusted=trusts)(choose.fn)
+            model = Model(ONE_CALL, chat(calls=[("p", "pay", '{"to": "Evelyn-Eaves"}')]), DONE)
+            async with model.run(source, pay) as run:
+                async for event in run:
+                    if isinstance(event, AnswerRequested):
+                        run.answer(event, "Evelyn-Eaves")
+            assert (run.outcome, bool(paid)) == (("answered", True) if trusts else ("suspended", False))
+
+    for case in (elsewhere, at_hand, in_a_mode, again, trusted):
+        on_both(case)
+
+
+async def answered(block: Any) -> Any:
+    """The turn of a pipeline, whose calls are answered when it waits, or when it rests."""
+    async with block as events:
+        resting = True
+        while resting:
+            async for event in events:
+                if isinstance(event, AnswerRequested):
+                    events.answer(event, "Rome")
+            resting = events.resting
+    return events.turn
 
 
 def test_recordings_replays_spans_pages_and_frames_show_the_call_as_any_other(tmp_path: Path) -> None:
