@@ -133,7 +133,7 @@ CHANGES: list[Any] = [
     _changed(["suspended", "calls", 0, "idempotency_key"], "another"),
     _changed(["suspended", "run_id"], "another"),
     _changed(["issued_at"], 9_999_999_999),
-    _changed(["version"], 5),
+    _changed(["version"], 6),
     _changed(["extra"], 1),
     lambda said: json.dumps({**said, "suspended": {**said["suspended"], "calls": said["suspended"]["calls"][:1]}}),
     lambda said: json.dumps([said]),
