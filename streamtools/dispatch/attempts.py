@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -266,11 +267,8 @@ class _Attempt:
             has_context=options.context is not None,
             context=options.context,
             waits_for=report_wait(call),
-            ask=self._ask,
+            ask=_asking(self.attempts.ask, call) if tool.wants_context else None,
         )
-
-    async def _ask(self, question: Any) -> Any:
-        return await self.attempts.ask(self.call, question)
 
     async def run(self, scope: CancelScope) -> Ending:
         """Runs the attempt within this scope, and returns its ending."""
@@ -438,6 +436,19 @@ class _Attempt:
             lost.__cause__ = error
             return failure(lost)
         return failure(found)
+
+
+def _asking(ask: Callable[[Call, Any], Awaitable[Any]], call: Call) -> Callable[[Any], Awaitable[Any]]:
+    """Returns a function by which a tool asks; a thread that was given up does not keep the step alive by it."""
+    method, known = weakref.WeakMethod(ask), weakref.ref(call)
+
+    async def asks(question: Any) -> Any:
+        asked, asking = method(), known()
+        if asked is None or asking is None:
+            raise ToolError("nobody can be asked any more: the run's step is over")
+        return await asked(asking, question)
+
+    return asks
 
 
 def _failed(ending: Ending, number: int, began: float, delay_s: float) -> FailedAttempt:

@@ -408,7 +408,7 @@ class AgentLoop:
     def say(self, message: str | Mapping[str, Any], *, when: When = "next") -> str:
         """Adds a message of the user's to the run that goes on; returns its id. `MessageAdded` shows when it enters the
         history. It never stands between a call and its result; where the run would end with an answer, the model is
-        asked once more. While a call waits for an approval, the message waits, too, and decides nothing.
+        asked once more. While a call waits for an approval or an answer, the message waits, too, and decides nothing.
 
         Args:
             message: text, or a user's message as the wire has it, which is copied.
