@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 
+from ..content import AnsweredLater
 from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
 from ..parts import ToolCall
@@ -130,7 +131,11 @@ class _OnRecord:
     async def _end(self, call: Call, ending: Ending) -> None:
         tool, move = call.tool, self.transitions.move
         has_middleware = self.transitions.options.middleware or (tool is not None and tool.middleware is not None)
-        if not has_middleware or not ending.recorded:
+        if isinstance(ending.value, AnsweredLater) and call.bound is not None:  # it goes on waiting for its answer
+            if self.state == "announced":
+                move(call, "end")
+            move(call, "hand_out", ending)
+        elif not has_middleware or not ending.recorded:
             move(call, "refused", ending)
         elif call.bound is None:  # it has no arguments to be passed to the middleware, which may hide what is on record
             move(call, "refused", failure(ToolOutcomeUnknown(_UNREADABLE)))
