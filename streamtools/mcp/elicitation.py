@@ -87,11 +87,11 @@ class Elicitation:
         Raises:
             ToolError: the server wants something else than the user's answer, or too much.
         """
-        requests = peek(answer, "inputRequests", "input_requests") or {}
-        if not isinstance(requests, Mapping) or len(requests) > MOST_ROUNDS:
+        wanted = peek(answer, "inputRequests", "input_requests") or {}
+        if not isinstance(wanted, Mapping) or len(wanted) > MOST_ROUNDS:
             raise ToolError("the MCP server asks for more input at once than is answered here")
         given = {}
-        for key, request in requests.items():
+        for key, request in wanted.items():
             if peek(request, "method") != "elicitation/create":
                 raise ToolError("the MCP server asks for input of a kind that nobody here gives")
             given[str(key)] = await self.answer(peek(request, "params"))
