@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,14 @@ from streamtools.parts import ResumePoint
 from streamtools.record import record, replay
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(120)]
+PROMISES: list[Callable[[Path], Awaitable[None]]] = []
+
+
+def promise(check: Callable[[Path], Awaitable[None]]) -> Callable[[Path], Awaitable[None]]:
+    PROMISES.append(check)
+    return check
+
+
 CALLS = [("k1", "look", '{"at": 1}'), ("k2", "pay", '{"at": 2}')]
 
 
@@ -109,7 +118,8 @@ def check(run: Any, seen: list[Event], done: list[int], provider: Provider) -> N
     assert lint(run.messages, provider.wire) == []
 
 
-async def test_a_response_goes_on_in_its_attempt_wherever_it_breaks_off_twice(tmp_path: Path) -> None:
+@promise
+async def a_response_goes_on_in_its_attempt_wherever_it_breaks_off_twice(tmp_path: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         size = len(b"".join(framed(wire, Provider(wire, []).begun)))
         first = framed(wire, Provider(wire, []).begun)[0]
@@ -133,7 +143,8 @@ async def test_a_response_goes_on_in_its_attempt_wherever_it_breaks_off_twice(tm
                 assert [turn.text for turn in again.turns] == ["Héllo", "Done."]
 
 
-async def test_a_rest_that_is_refused_is_asked_for_anew_where_that_is_allowed() -> None:
+@promise
+async def a_rest_that_is_refused_is_asked_for_anew_where_that_is_allowed(_: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         for refuses in ([GoneError()], [ConnectionResetError(), GoneError()], [httpx.ReadError("x")] * 3):
             provider = Provider(wire, [900], list(refuses))
@@ -149,7 +160,8 @@ async def test_a_rest_that_is_refused_is_asked_for_anew_where_that_is_allowed() 
             await run_of(provider, Retry(backoff=0, resume=provider.resume))
 
 
-async def test_a_silent_response_is_resumed_and_one_that_was_stopped_or_has_no_cursor_is_not() -> None:
+@promise
+async def a_silent_response_is_resumed_and_one_that_was_stopped_or_has_no_cursor_is_not(_: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         provider = Provider(wire, [])
         parts = framed(wire, provider.begun)
@@ -208,7 +220,8 @@ async def test_a_silent_response_is_resumed_and_one_that_was_stopped_or_has_no_c
         Retry(resume=3)  # type: ignore[arg-type]
 
 
-async def test_a_journaled_run_has_the_response_that_was_resumed(tmp_path: Path) -> None:
+@promise
+async def a_journaled_run_has_the_response_that_was_resumed(tmp_path: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         provider = Provider(wire, [900])
         options: dict[str, Any] = {"journal": tmp_path / f"{wire}.db", "run_id": "r"}
@@ -219,7 +232,8 @@ async def test_a_journaled_run_has_the_response_that_was_resumed(tmp_path: Path)
         assert provider.asked == 2
 
 
-async def test_the_rest_of_a_run_without_an_event_loop_is_asked_for_in_a_thread() -> None:
+@promise
+async def the_rest_of_a_run_without_an_event_loop_is_asked_for_in_a_thread(_: Path) -> None:
     provider = Provider(RESPONSES, [])
     parts = framed(RESPONSES, provider.begun)
 
@@ -241,3 +255,16 @@ async def test_the_rest_of_a_run_without_an_event_loop_is_asked_for_in_a_thread(
 
     with anyio.fail_after(20):
         assert await anyio.to_thread.run_sync(blocking) == "Héllo"
+
+
+async def test_every_promise_about_resumed_attempts_holds(tmp_path: Path) -> None:
+    failed: list[Exception] = []
+    for number, check in enumerate(PROMISES):
+        (folder := tmp_path / str(number)).mkdir()
+        try:
+            await check(folder)
+        except Exception as error:
+            error.add_note(getattr(check, "__name__", ""))
+            failed.append(error)
+    if failed:
+        raise ExceptionGroup("promises that do not hold", failed)
