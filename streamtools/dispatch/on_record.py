@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import anyio
-
 from ..content import AnsweredLater
 from ..errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
@@ -29,7 +27,7 @@ from .transitions import Listeners, Transitions
 __all__ = ["look_up_first"]
 
 _UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
-_UNREADABLE = "the call has run before, and is not valid now, so that its result cannot be shown to its middleware"
+_UNREADABLE = "the call has run before, and is not valid now, so that nobody can go on with it"
 
 
 def look_up_first(
@@ -131,22 +129,17 @@ class _OnRecord:
     async def _end(self, call: Call, ending: Ending) -> None:
         tool, move = call.tool, self.transitions.move
         has_middleware = self.transitions.options.middleware or (tool is not None and tool.middleware is not None)
-        if isinstance(ending.value, AnsweredLater) and call.bound is not None:  # it goes on waiting for its answer
-            if self.state == "announced":
-                move(call, "end")
-            move(call, "hand_out", ending)
-        elif not has_middleware or not ending.recorded:
+        goes_on = isinstance(ending.value, AnsweredLater)
+        if not goes_on and not (has_middleware and ending.recorded):
             move(call, "refused", ending)
-        elif call.bound is None:  # it has no arguments to be passed to the middleware, which may hide what is on record
+        elif call.bound is None:  # it has no arguments to be shown to those whose answer or middleware it needs
             move(call, "refused", failure(ToolOutcomeUnknown(_UNREADABLE)))
         else:
             call.gated = call.ready[0].effect != "once"  # so that it is claimed, whatever its tool is today
             if self.state == "announced":
                 move(call, "end")
             move(call, "queue")
-            while call.seen is None:  # else the end of its response might hold it back
-                call.done = call.done or anyio.Event()
-                await call.done.wait()
+            await self.transitions.wait_task(call, but=1)  # else the end of its response might hold it back
 
     def _go_on(self) -> None:
         if self.withheld is not None:

@@ -188,9 +188,9 @@ class Transitions:
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 
-    async def wait_task(self, call: Call) -> None:
-        """Waits until no task works for a call."""
-        while call.tasks:
+    async def wait_task(self, call: Call, *, but: int = 0) -> None:
+        """Waits until no task works for a call, `but` so many, such as the one that waits."""
+        while call.tasks > but:
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 

@@ -15,10 +15,11 @@ from streams import chat
 from test_journal import ANSWER, TWO_STEPS, Bank, on_both, outcomes, pay_of, read
 
 from streamtools import Limits, Trajectory, tool
+from streamtools.content import AnsweredLater
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.errors import JournalError
-from streamtools.events import ApprovalRequested, Observation, StepStart, StreamEnd, ToolStarted
+from streamtools.events import AnswerRequested, ApprovalRequested, Observation, StepStart, StreamEnd, ToolStarted
 from streamtools.provenance import Untrusted, untrusted
 
 
@@ -427,5 +428,39 @@ def test_ends_of_other_calls_than_those_of_their_response_are_refused(tmp_path: 
         with pytest.raises(JournalError, match=r"step 0 of the run 'order-7'.* other calls"):
             await read(run)
         assert run.outcome == "error"
+
+    on_both(case, tmp_path)
+
+
+def handing_on(began: list[str], rests: bool) -> Any:
+    """A tool whose work goes on elsewhere."""
+
+    @tool(effect="once", timeout=30)
+    async def pay(to: str) -> AnsweredLater:
+        """Pay."""
+        began.append(to)
+        return AnsweredLater(rests=rests)
+
+    return pay
+
+
+def test_a_call_that_goes_on_in_the_background_keeps_waiting_for_its_answer_after_a_crash(tmp_path: Path) -> None:
+    async def case(folder: Path) -> None:
+        for rests in (False, True):
+            for middleware in ((), (pass_on,)):
+                began: list[str] = []
+
+                bank, path = Bank(chat(calls=pay_of("x")), ANSWER), folder / f"{rests}{len(middleware)}.db"
+                options: dict[str, Any] = {"tools": [handing_on(began, rests)], "middleware": middleware}
+                async with bank.run(path, **options) as run:
+                    async for event in run:
+                        if isinstance(event, AnswerRequested):
+                            break
+                async with bank.run(path, **options) as run:
+                    async for event in run:
+                        if isinstance(event, AnswerRequested):
+                            run.answer(event, "paid x")
+                assert (run.outcome, began, outcomes(run)) == ("answered", ["x"], [["ok"], []])
+                assert run.turns[0].observations[0].value == "paid x"
 
     on_both(case, tmp_path)
