@@ -22,7 +22,8 @@ class HeldBack:
     def feed(self, event: Event) -> Iterable[Event]:
         """Returns the events to show now."""
         if isinstance(event, AttemptBegan) and event.after_output:
-            shown, self._kept = self.finish(), [event]
+            shown = self.finish()
+            self._kept = [event]
             return shown
         if self._kept is None:
             return () if isinstance(event, AttemptDiscarded) else (event,)
