@@ -104,7 +104,7 @@ class GrowingDecoder(WireDecoder):
     # -- hooks -------------------------------------------------------------------------------------------------------
 
     def state_of(self, place: GrowingBlock) -> dict[str, Any] | None:
-        """Returns what goes back with the text or the reasoning of a place that ends."""
+        """Returns what goes back with the text or reasoning of a place that ends: its signature, or citations."""
         if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
             signed = place.signature and not place.is_left
             return {"signature": well_formed("".join(place.signature))} if signed else None
