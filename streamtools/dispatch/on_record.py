@@ -138,8 +138,13 @@ class _OnRecord:
             call.gated = call.ready[0].effect != "once"  # so that it is claimed, whatever its tool is today
             if self.state == "announced":
                 move(call, "end")
-            move(call, "queue")
-            await self.transitions.wait_task(call, but=1)  # else the end of its response might hold it back
+            if not goes_on:
+                move(call, "queue")
+                await self.transitions.wait_task(call, but=1)  # else the end of its response might hold it back
+                return
+            move(call, "hand_out", ending)
+            if self.transitions.stopped is not None or (self.withheld is not None and not self.withheld[1]):
+                move(call, "bad_end")  # its answer is not waited for
 
     def _go_on(self) -> None:
         if self.withheld is not None:

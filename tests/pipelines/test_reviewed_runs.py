@@ -463,4 +463,16 @@ def test_a_call_that_goes_on_in_the_background_keeps_waiting_for_its_answer_afte
                 assert (run.outcome, began, outcomes(run)) == ("answered", ["x"], [["ok"], []])
                 assert run.turns[0].observations[0].value == "paid x"
 
+                path, bank = path.with_suffix(".stopped"), Bank(chat(calls=pay_of("x")))
+                async with bank.run(path, **options) as run:
+                    async for event in run:
+                        if isinstance(event, AnswerRequested):
+                            break
+                with anyio.fail_after(20):  # the tool has more
+                    async with bank.run(path, **options) as run:
+                        async for event in run:
+                            if isinstance(event, StepStart):
+                                run.stop()
+                assert (run.outcome, began, outcomes(run)) == ("cancelled", ["x", "x"], [["cancelled"]])
+
     on_both(case, tmp_path)
