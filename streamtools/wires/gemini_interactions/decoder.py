@@ -70,15 +70,18 @@ class GrowingStep(GrowingBlock):
 
     def settle(self) -> None:
         """Ends the text that is growing."""
-        if self.texts:
-            self.contents[-1] = {"type": "text", "text": "".join(self.texts), **rest_of(self.contents[-1], "type")}
-            self.texts = []
+        self.contents, self.texts = self._settled(), []
+
+    def _settled(self) -> list[dict[str, Any]]:
+        if not self.texts:
+            return self.contents
+        *before, last = self.contents
+        return [*before, {"type": "text", "text": "".join(self.texts), **rest_of(last, "type")}]
 
     def as_sent(self) -> dict[str, Any]:
-        """Returns the step as it goes back, with the contents that came so far."""
-        self.settle()
+        """Returns the step as it goes back, with the contents that came so far. The text goes on growing."""
         place = facts.CONTENTS.get(self.kind)
-        return self.head if place is None or not self.contents else {**self.head, place: list(self.contents)}
+        return self.head if place is None or not self.contents else {**self.head, place: list(self._settled())}
 
 
 class InteractionsDecoder(GrowingDecoder):
