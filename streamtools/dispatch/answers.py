@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .approval import Shown
     from .store import DecidingStore
 
-__all__ = ["CallAnswer", "Answers", "HandedOut", "already_answered", "answer_key", "put_answer", "written_answer"]
-
 MOST_BYTES = 32 << 20  # of one answer as JSON: more than any result may have that a model reads
 
 

@@ -54,8 +54,6 @@ from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_
 if TYPE_CHECKING:
     from .store import CallClaim
 
-__all__ = ["Attempts", "run_inside"]
-
 LAG_S = 1.0  # after a call's deadline, until an executor that has not returned is cancelled
 
 _LONGEST_DELAY_S = 60.0

@@ -16,8 +16,6 @@ from ..errors import BudgetExceeded
 from ..limits import Limits
 from ..parts import COUNTS, Outcome, Usage
 
-__all__ = ["Budgets", "PoolBudget", "Spent", "tokens_of"]
-
 _whole_counts = attrgetter(*(name for name, facts in COUNTS.items() if facts.part_of is None))
 
 

@@ -17,8 +17,6 @@ from anyio import CancelScope
 from ..parts import OUTCOMES
 from .states import Call, Ending, begin_wait, end_wait
 
-__all__ = ["Carried"]
-
 
 class _Owner(Protocol):
     async def wait_task(self, call: Call) -> None: ...

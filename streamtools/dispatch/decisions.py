@@ -23,11 +23,6 @@ from .approval import Decision, resolved
 if TYPE_CHECKING:
     from .store import DecidingStore, IdempotencyStore
 
-__all__ = [
-    "Steps", "Waiting", "check_named", "decided_at_once", "decides", "look_up", "looking_up", "put_on_record",
-    "putting_on_record",
-]  # fmt: skip
-
 Steps: TypeAlias = Generator[tuple[str, "bytes | None"], "bytes | None", list[Decision]]
 """Asks a store to `decide` one key after the other, and returns decisions: the same where a store is awaited as in the
 transaction of a journal."""

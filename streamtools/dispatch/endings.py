@@ -45,13 +45,6 @@ from ..tools import TakesLong, Tool
 from .results import AsRead, any_content, bounded, checked_content, is_small, no_content, value_content
 from .states import Call, Ending, RunCounts
 
-__all__ = [
-    "DONE_BEFORE", "ValueEndings", "as_read", "cancelled", "discarded", "ended_well", "failure", "is_repetition",
-    "left_over", "no_key", "not_again", "repeated", "skipped", "try_again", "unanswered", "undecided",
-    "unknown_tool", "unstarted",
-]  # fmt: skip
-
-
 _NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thing: find out first, or say so."
 DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
 """Begins what the model reads of a call that is answered by the result of another."""

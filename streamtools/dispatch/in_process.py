@@ -54,20 +54,6 @@ from ..tools import AnyTools, Bound, Tool, Toolset
 from .executor import Begin, Emit, Invocation, context_of
 from .results import tool_error
 
-__all__ = [
-    "BlockExecutor",
-    "LocalExecutor",
-    "ThreadCall",
-    "WorkerRun",
-    "abandoned_threads",
-    "awaited",
-    "bind",
-    "stepped",
-    "judged",
-    "run_in_process",
-    "take_thread",
-]
-
 _NOTHING = nullcontext()
 
 

@@ -35,17 +35,6 @@ from .store import Claim, Claimed, IdempotencyStore, StillRunning
 from .store_sqlite import SqliteStore
 from .suspended import Suspended
 
-__all__ = [
-    "Journal",
-    "JournalLease",
-    "JournaledResponse",
-    "StoredRun",
-    "journal_of",
-    "marked",
-    "read_entry",
-    "read_put",
-]
-
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS runs (number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE,"

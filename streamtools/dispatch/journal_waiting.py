@@ -25,8 +25,6 @@ from .decisions import check_named, decided_at_once, looking_up, putting_on_reco
 from .store_sqlite import SqliteStore
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 
-__all__ = ["TABLE", "check_ticket", "decide", "marker_of", "note_lost", "note_over", "note_waiting", "read_waiting"]
-
 TABLE = (
     "CREATE TABLE IF NOT EXISTS waiting (number INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
     " step INTEGER NOT NULL, call_id TEXT NOT NULL, fingerprint TEXT NOT NULL, key TEXT NOT NULL, entry BLOB NOT NULL,"

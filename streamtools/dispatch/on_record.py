@@ -24,8 +24,6 @@ from .states import Call, Ending, State
 from .store import call_fingerprint
 from .transitions import Listeners, Transitions
 
-__all__ = ["look_up_first"]
-
 _UNASKED = "the call may have run before the process ended, and the store could not say whether it has"
 _UNREADABLE = "the call has run before, and is not valid now, so that nobody can go on with it"
 

@@ -17,8 +17,6 @@ from pydantic_core import from_json, to_json
 
 from ..tools import Bound, Tool
 
-__all__ = ["Operation"]
-
 _MOST_SCOPE_CHARS = 256  # a key is a text of 1,024 at most
 
 

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from .store import IdempotencyStore
     from .suspended import SuspendedCall
 
-__all__ = [
-    "LEAVES_CALLS", "DispatchOptions", "Quotes", "StartPolicy", "check_context", "check_operations",
-    "executors_of", "has_policy", "middleware_of",
-]  # fmt: skip
-
-
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
 exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see

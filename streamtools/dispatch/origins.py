@@ -28,8 +28,6 @@ from ..wires import Wire
 from .approval import denied, resolution
 from .states import Call, Ending, LongResults
 
-__all__ = ["Origins", "origins_of", "trusts"]
-
 
 def _policies(policy: Any, tools: Toolset) -> Mapping[str, tuple[AnyPolicy, ...]]:
     """Returns the policies of each tool that has any: its own, and that of the pipeline where it names an argument.

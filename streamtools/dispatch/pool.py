@@ -50,8 +50,6 @@ from ..limits import Limits, checked_bound
 from ..parts import WaitReason
 from .budgets import PoolBudget, Spent
 
-__all__ = ["CallPool", "Job", "Scheduler"]
-
 
 class CallPool:
     """Lets calls start when limits and conflicts allow it. Each pipeline has its own, unless several share one:

@@ -46,13 +46,6 @@ if TYPE_CHECKING:
     from .operations import Operation
     from .store import CallClaim
 
-__all__ = [
-    "Call", "Effect", "Ending", "Host", "Input", "LongResults", "Mention", "OPEN", "Outside", "Row", "RunCounts",
-    "State", "TRANSITIONS", "WAITED_IN", "advance", "begin_wait", "end_wait", "late_warning", "note_move",
-    "report_wait", "reports_of",
-]  # fmt: skip
-
-
 State: TypeAlias = Literal[
     "announced",  # its text streams
     "ended",  # its text is whole

@@ -63,13 +63,6 @@ from .executor import Emit, Executor, Invocation
 from .results import decode_error, decode_result, encode_error, encode_result
 from .timers import Timer, Timers
 
-__all__ = [
-    "CallClaim", "CallValue", "Claim", "Claimed", "DecidingStore", "EndUnknown", "IdempotencyStore", "LeasingStore",
-    "MemoryStore", "Recorded", "StillRunning", "StoreFailed", "UnsavedEnd", "UnsavedEnds", "call_fingerprint",
-    "lease_of", "run_once", "unsaved_ends",
-]  # fmt: skip
-
-
 MAX_KEY_CHARS = 1024  # three ids of at most 256 bytes, and room
 
 

@@ -62,8 +62,6 @@ try:
 except ImportError as error:  # pragma: no cover - it is installed where this is measured
     raise ImportError('the client of Redis is not installed: pip install "llm-streamtools[redis]"') from error
 
-__all__ = ["RedisStore"]
-
 _NOW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

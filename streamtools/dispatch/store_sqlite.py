@@ -58,9 +58,6 @@ from .store import (
     this_process,
 )
 
-__all__ = ["SqliteStore", "StoreJob", "StoredCall", "ThreadedStore", "checked_seconds"]
-
-
 T = TypeVar("T")
 
 IDLE_S = 1.0  # until a thread with nothing to do ends

@@ -44,8 +44,6 @@ from .store import DecidingStore, IdempotencyStore
 if TYPE_CHECKING:
     from .answers import CallAnswer  # loaded where there is one
 
-__all__ = ["Asked", "BoundTo", "Keys", "Suspended", "SuspendedCall"]
-
 VERSION = 5
 PURPOSE = b"streamtools suspended calls 5\n"  # so that no signature of something else with the same key fits
 MIN_KEY_BYTES = 16

@@ -14,8 +14,6 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import RunVar
 
-__all__ = ["Timer", "Timers"]
-
 _SPARE = 256  # entries of stopped timers that are kept, beyond the number of the others
 
 

@@ -89,8 +89,6 @@ if TYPE_CHECKING:
     from .answers import Answers
     from .carried import Carried  # a run without retries does not load it
 
-__all__ = ["At", "Calls", "Listeners", "Transitions", "log_uncounted"]
-
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
 

@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from .journaled import JournaledRun
     from .offloads import Offloading
 
-__all__ = ["AgentLoop", "CallModel", "RunOutcome", "agent_loop"]
-
 CallModel: TypeAlias = Callable[[list[Any], Any], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
 ``functionDeclarations``), returns the stream or an awaitable of it. With ``mode=``, it takes the mode's fields of the
@@ -169,7 +167,8 @@ def agent_loop(
     run = Trajectory.of_loop(trajectory, suspended, name, conversation_id, run_id, options.pop("privacy", None))
     journaled = None
     if journal is not None:
-        from .journaled import JournaledRun, journal_of  # most runs have none
+        from ..dispatch.journal import journal_of  # most runs have none
+        from .journaled import JournaledRun
 
         options["store"] = journaled = JournaledRun(
             journal_of(journal),

@@ -64,8 +64,6 @@ if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, 
     from .hosted import Hosted, OpenPipeline, SyncPipeline
     from .retry import Retrying
 
-__all__ = ["Pipeline"]
-
 
 class _NoPause:
     def cancel(self) -> None:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .hosted import OpenPipeline
     from .journaled import JournaledRun
 
-__all__ = ["DecidedElsewhere"]
-
 _logger = logging.getLogger("streamtools")
 
 

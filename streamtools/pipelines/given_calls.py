@@ -25,8 +25,6 @@ from ..tools.typed import as_json
 from ..wires import Wire
 from ..wires.reading import caller_of
 
-__all__ = ["AnyCall", "CallsDecoder", "GivenCall", "as_given", "one_item"]
-
 AnyCall: TypeAlias = tuple[str | None, str, Any] | ToolCall | Mapping[str, Any]
 """A call to run: its id, its tool's name and its arguments (a JSON object, or the text of one); a `ToolCall`; or a call
 as a provider or a framework has it in a dict."""

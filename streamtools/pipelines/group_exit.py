@@ -38,9 +38,6 @@ from ..text import type_name
 from .pump import LOOKS, ItemDecoder, Pump
 from .step import Step
 
-__all__ = ["Deadlines", "Settling", "join"]
-
-
 LOOK_S = 0.1  # between two looks: a task found once may still be on its way, one found twice is lost
 _CLOSINGS = 8  # how often a coroutine that awaits in its cleanup is closed
 

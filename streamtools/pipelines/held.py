@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from ..events import AttemptBegan, AttemptCommitted, AttemptDiscarded, Event, StepEnd
 
-__all__ = ["HeldBack"]
-
 
 class HeldBack:
     """The events of the attempt that goes on. Give it each event with `feed`, and call `finish` at the end."""

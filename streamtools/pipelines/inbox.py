@@ -26,8 +26,6 @@ from ..wires.transcript import Prompt
 if TYPE_CHECKING:
     from ..provenance.index import Index
 
-__all__ = ["INTERRUPTED", "STOPPED", "Inbox", "When"]
-
 When: TypeAlias = Literal["next", "now"]
 """When a message enters the history: after the results of the current step, or as soon as its response is cut."""
 

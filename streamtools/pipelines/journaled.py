@@ -38,7 +38,6 @@ from ..dispatch.journal import (
     JournaledResponse,
     JournalLease,
     Waiter,
-    journal_of,
     marked,
     read_entry,
     read_put,
@@ -65,8 +64,6 @@ from .trajectory import KeptResults, Trajectory
 if TYPE_CHECKING:
     from ..dispatch import CallAnswer, Decision, Suspended
     from ..dispatch.origins import Origins
-
-__all__ = ["JournaledRun", "journal_of"]
 
 _PLACE = ("seq", "step", "time", "causes")  # in the run: replayed events get these anew
 _LOOKS_EVERY_S = 0.2

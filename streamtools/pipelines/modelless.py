@@ -26,8 +26,6 @@ from .trajectory import KeptResults, Trajectory
 if TYPE_CHECKING:
     from ..dispatch.answers import CallAnswer
 
-__all__ = ["resume", "run_calls"]
-
 
 def resume(
     suspended: Suspended,

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ..sources.failures import Failure
     from .given_calls import CallsDecoder
 
-__all__ = ["LOOKS", "ItemDecoder", "Pump", "Transform", "unwrapped"]
-
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 

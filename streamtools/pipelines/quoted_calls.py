@@ -35,8 +35,6 @@ from ..wires import Wire
 from ..wires.transcript import Prompt, Returned
 from .trajectory import KeptResults
 
-__all__ = ["QuotedCalls"]
-
 _MOST_READ = 512 << 10  # characters that are parsed for one call; in more than that it counts as found
 _MOST_AT_ONCE = 8 << 10  # of them that are read before others have their turn
 _MOST_NAMES, _MOST_PLACES = 64, 3  # names in one text, and places before each where a call may begin inside a line

@@ -14,8 +14,6 @@ from ..tools.callables import accepts
 from ..turn import Turn
 from ..wires import Wire, find
 
-__all__ = ["asynchronous_only", "check_run", "turned_to"]
-
 _INSTEAD_OF: Mapping[str, str] = {
     "observers": "pass trajectory=Trajectory(observers=[...]), which all steps share",
     "max_turns": "write max_steps=...",

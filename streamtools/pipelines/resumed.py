@@ -16,8 +16,6 @@ from ..framing import Frame
 from ..limits import Limits
 from ..wires.reading import malformed
 
-__all__ = ["Payloads"]
-
 
 class Payloads:
     """The payloads of a source's items."""

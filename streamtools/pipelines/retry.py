@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from ..tools import Toolset
     from .pump import ItemDecoder
 
-__all__ = ["ModelRequest", "Retry", "Retrying", "Sight", "attempts_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:

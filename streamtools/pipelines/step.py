@@ -37,8 +37,6 @@ from .trajectory import Causality, Trajectory
 if TYPE_CHECKING:
     from ..privacy.copies import Copies
 
-__all__ = ["Step"]
-
 _PLAIN: frozenset[type[Event]] = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
 
 _LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd})

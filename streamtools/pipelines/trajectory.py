@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from ..privacy.copies import Copies
     from ..provenance.index import Index
 
-__all__ = ["Causality", "KeptResults", "Trajectory"]
-
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _logger = logging.getLogger("streamtools")
 _set = object.__setattr__  # events are immutable to everybody else

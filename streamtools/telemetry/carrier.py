@@ -13,8 +13,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from .._version import __version__
 
-__all__ = ["carried", "carrier_of", "current_carrier", "span_context_of", "tracer_of"]
-
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 

@@ -13,8 +13,6 @@ from opentelemetry.trace import NonRecordingSpan, SpanKind, Status, StatusCode, 
 from .carrier import span_context_of, tracer_of
 from .names import PROFILES, Names
 
-__all__ = ["BegunCall", "DeadRun", "draw"]
-
 
 @dataclass(frozen=True, slots=True)
 class BegunCall:

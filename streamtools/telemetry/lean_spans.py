@@ -43,8 +43,6 @@ from opentelemetry.trace import (
     TraceState,
 )
 
-__all__ = ["LeanSpan", "LeanTracer", "lean_tracer"]
-
 _sdk_logger = logging.getLogger("opentelemetry.sdk.trace")  # what it warns of is the same, so the place is, too
 
 _UNSET = Status(StatusCode.UNSET)

@@ -16,8 +16,6 @@ from opentelemetry.trace import Span
 from ..events import Observation
 from ..text import one_line
 
-__all__ = ["FIELDS", "log_call"]
-
 FIELDS = ("trace_id", "span_id", "run_id", "step", "seq", "call_id", "tool_name", "outcome")
 """The attributes of each record; ids as OpenTelemetry writes them, 32 and 16 hexadecimal digits."""
 

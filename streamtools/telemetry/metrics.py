@@ -27,8 +27,6 @@ from ..text import class_name
 from .names import SEMCONV, provider_of, request_model
 from .tracing import call_error_type, stream_error_type, stream_outcome
 
-__all__ = ["MAX_MODELS", "METRIC_PROFILES", "NAMES", "Metrics", "MetricNames"]
-
 MAX_MODELS = 100
 """Different names of models in the attributes of one process; the others are ``_OTHER``."""
 

@@ -22,29 +22,6 @@ from ..parts import COUNTS, OUTCOMES, Usage
 from ..text import class_name
 from ..wires import find
 
-__all__ = [
-    "GENAI_0_1",
-    "Names",
-    "PROFILES",
-    "Prices",
-    "SEMCONV",
-    "call_words",
-    "checked_prices",
-    "cost_of",
-    "error_of",
-    "fitted",
-    "fitted_json",
-    "input_messages",
-    "instructions",
-    "is_pending",
-    "not_run_words",
-    "parameters",
-    "provider_of",
-    "request_model",
-    "stream_words",
-]
-
-
 # -- the profiles ------------------------------------------------------------------------------------------------------
 #
 # v1.41 is the last release of OpenTelemetry's conventions that has those for GenAI (stability: development); they have

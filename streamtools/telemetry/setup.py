@@ -39,15 +39,6 @@ from opentelemetry.trace import SpanContext, StatusCode, format_span_id, format_
 from ..errors import LocalProtocolError
 from ..files import write_private
 
-__all__ = [
-    "ExporterName",
-    "JaegerFileExporter",
-    "MemoryExporter",
-    "Telemetry",
-    "configure",
-    "to_jaeger",
-]
-
 ExporterName = Literal["otlp", "jaeger-file", "console", "memory"]
 
 MAX_SPANS = 10_000  # spans that the memory and the file exporter keep; a span is about 1 to 2 kB of JSON

@@ -91,13 +91,6 @@ from .names import (
 if TYPE_CHECKING:
     from .lean_spans import LeanTracer
 
-__all__ = [
-    "AttributeWriter", "Attributes", "CAPTURE_CONTENT", "CallSpans", "MAX_ATTRIBUTE_CHARS", "OpenRun", "OpenStep",
-    "OpenToolSpan", "SHORTEST_WAIT_S", "SpanBuilder", "Tracing", "call_error_type", "stream_error_type",
-    "stream_outcome",
-]  # fmt: skip
-
-
 # -- the observer ------------------------------------------------------------------------------------------------------
 
 SHORTEST_WAIT_S = 0.001

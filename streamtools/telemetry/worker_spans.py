@@ -27,8 +27,6 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 from pydantic_core import from_json, to_json
 
-__all__ = ["KeptSpans", "MAX_BYTES", "MAX_SPANS", "SpanKeeper", "TakeSpans", "span_sink"]
-
 MAX_SPANS = 1000  # of one call; a tool that draws more draws a loop
 MAX_BYTES = 1 << 20  # of one call's spans, as JSON
 _FRAME_BYTES = 100  # of JSON around the spans

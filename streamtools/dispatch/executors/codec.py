@@ -27,8 +27,6 @@ from ..executor import Invocation
 from ..in_process import bind
 from ..results import encode_error, encode_result, tool_error
 
-__all__ = ["encode_call", "encode_failure", "encode_report", "encode_value", "reference_of", "resolved"]
-
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step", "has_context")
 """The fields of an `Invocation` that travel with the call. Its span follows, since there is none before it begins."""
 

@@ -56,8 +56,6 @@ from .worker import (
     new_mark,
 )
 
-__all__ = ["ProcessExecutor"]
-
 PASSED_ON = (
     # Where programs, modules, settings and temporary files are, and for whom this runs.
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TMP", "TEMP", "XDG_*", "VIRTUAL_ENV", "PYTHON*",

@@ -51,25 +51,6 @@ from ..executor import Invocation, context_of
 from ..in_process import awaited
 from .codec import encode_failure, encode_report, encode_value, resolved
 
-__all__ = [
-    "CALL",
-    "DROP",
-    "FAILED",
-    "GO",
-    "HEADER",
-    "PipeFrame",
-    "READY",
-    "REFUSED",
-    "REPORT",
-    "RESULT",
-    "SPANS",
-    "Server",
-    "kill_family",
-    "kill_late",
-    "kill_marked",
-    "new_mark",
-]
-
 HEADER = Struct(">IcQI")
 CALL, GO, DROP = b"C", b"G", b"D"
 READY, REFUSED, REPORT, SPANS, RESULT, FAILED = b"Y", b"N", b"P", b"S", b"R", b"E"
