@@ -54,11 +54,13 @@ async def asking(elicitation: Elicitation, **options: Any) -> AsyncIterator[Any]
     """A session with a server of the SDK whose tool asks the user."""
     server = sdk_server()
 
-    @server.tool()
     async def meet(ctx: Context) -> str:  # type: ignore[type-arg]
         """Meets somebody."""
         found = await ctx.elicit("Where?", Where)
         return f"{found.action} {found.data.city if found.action == 'accept' else ''}"
+
+    meet.__annotations__["ctx"] = Context  # mcp 1.10 does not read annotations that are text
+    server.tool()(meet)
 
     if SDK2:
         async with mcp.Client(server, elicitation_callback=elicitation, **options) as client:
