@@ -93,6 +93,8 @@ def test_a_server_asks_the_user_by_the_events_of_the_run_that_calls_it() -> None
             # A call that nobody answers ends by its timeout, and takes the question along; the next one asks anew.
             (seen,), (asked,) = await called(tools, [], "meet", limits=Limits(tool_timeout=0.05))
             assert seen.outcome == "timed_out"
+            if not SDK2:  # the server of mcp 1.10 does not outlive a call that is cancelled while it asks
+                return
             seen_both, asked_both = await called(tools, [({"city": "Rome"}, False)] * 2, "meet", "meet")
             assert [one.model_content for one in seen_both] == ["accept Rome"] * 2
             assert sorted(one.call_id for one in asked_both) == ["c0", "c1"]  # each its own call's
