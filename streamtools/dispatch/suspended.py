@@ -451,7 +451,10 @@ def _read(payload: bytes) -> _Kept:
         version = parsed.get("version") if isinstance(parsed, dict) else None
         if version != VERSION:
             raise SuspendedError(f"expected version {VERSION}, got another one")
-        return _reader().validate_json(payload, strict=True)
+        kept = _reader().validate_json(payload, strict=True)
+        if kept.suspended.journal is None and any(call.arguments_text is None for call in kept.suspended.calls):
+            raise SuspendedError("it is signed, and has neither arguments of its calls nor the journal that has them")
+        return kept
     except (ValidationError, RecursionError) as error:
         where = error.errors(include_input=False)[0]["loc"] if isinstance(error, ValidationError) else ("calls",)
         place = ".".join(map(str, where))

@@ -73,6 +73,7 @@ def test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_
         *({**whole, "suspended": {**state, name: value}} for name in state for value in ({}, True, [1], 10**400)),
         *(with_call(**{name: value}) for name in call for value in ({}, True, [1], 10**400)),
         with_call(kind="server side"),
+        with_call(arguments_text=None),  # as in a ticket, which names its journal
         {name: value for name, value in whole.items() if name != "issued_at"},
     ]
     texts = [json.dumps(one).encode() for one in malformed]
