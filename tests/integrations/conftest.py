@@ -26,11 +26,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Some SDKs keep connections, and have no way to close them but the garbage collector.
-    kept = pytest.mark.filterwarnings(r"ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
+    # Some SDKs keep connections, and pydantic-ai's run_sync an event loop, with no way to close them but the garbage
+    # collector.
+    left = ("<socket", "<function BaseEventLoop.__del__")
+    words = (f"ignore:Exception ignored in. {one}:pytest.PytestUnraisableExceptionWarning" for one in left)
+    kept = [pytest.mark.filterwarnings(one) for one in words]
     for item in items:
         if item.path.is_relative_to(FOLDER):
-            item.add_marker(kept)
+            for mark in kept:
+                item.add_marker(mark)
 
 
 @pytest.fixture
