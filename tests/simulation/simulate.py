@@ -16,7 +16,6 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -77,12 +76,6 @@ def shown(seed: int) -> str:
     return "\n".join([*lines, *(f"  WRONG: {text}" for text in texts)])
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    """Returns processes that are replaced in time: the loops of killed programs are never let go of."""
-    forks = multiprocessing.get_context("forkserver")
-    return ProcessPoolExecutor(jobs, forks, max_tasks_per_child=_MOST_PARTS)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs schedules, and returns 1 if one went wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -103,14 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = [seeds[at : at + _AT_A_TIME] for at in range(0, len(seeds), _AT_A_TIME)]
     found: dict[int, list[str]] = {}
     run = partial(search, at_once=options.first)
-    with _pool(options.jobs) if options.jobs > 1 else nullcontext() as pool:
-        for number, problems_by_seed in enumerate((map if pool is None else pool.map)(run, parts), 1):
+    # Processes are replaced in time: the loops of killed programs are never let go of.
+    forks = multiprocessing.get_context("forkserver")
+    with forks.Pool(options.jobs, maxtasksperchild=_MOST_PARTS) if options.jobs > 1 else nullcontext() as pool:
+        for number, problems_by_seed in enumerate((map if pool is None else pool.imap)(run, parts), 1):
             found |= problems_by_seed
             if sys.stderr.isatty():
                 print(f"\r{min(number * _AT_A_TIME, len(seeds))} of {len(seeds)}", end="", file=sys.stderr, flush=True)
             if found and options.first:
-                if pool is not None:
-                    pool.shutdown(cancel_futures=True)
                 break
     for seed, texts in list(found.items())[:20]:
         print(f"seed {seed}: {texts[0]}" + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""))
