@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import CancelScope
@@ -27,7 +27,7 @@ from ..content import AnsweredLater, Text, ToolResult
 from ..errors import AnswerError, LocalProtocolError, ToolError, ToolFailed, ToolTimeout
 from ..events import AnswerRequested, StreamWarning
 from ..text import type_name
-from .decisions import decides
+from .decisions import Waiting, decides
 from .results import decode_result, encode_result, value_content
 from .states import Call, Ending, Host, Input, Outside, begin_wait, end_wait
 
@@ -68,25 +68,6 @@ class CallAnswer:
         return cls(call_id=shown.call_id, fingerprint=shown.fingerprint, result=result, is_error=is_error)
 
 
-class Answerable(Protocol):
-    """A call that waits for its answer."""
-
-    @property
-    def call_id(self) -> str:
-        """The call's id."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the arguments that are shown."""
-        ...
-
-    @property
-    def idempotency_key(self) -> str:
-        """The call's own key."""
-        ...
-
-
 def written_answer(result: Any, *, is_error: bool) -> bytes:
     """Returns an answer as bytes.
 
@@ -115,7 +96,7 @@ def _read(record: bytes) -> Any:
     return ToolResult(blocks=[Text(value_content(value, MOST_BYTES)[0])], is_error=True)
 
 
-def answer_key(call: Answerable) -> str:
+def answer_key(call: Waiting) -> str:
     """Returns the key under which a call's answer is on record."""
     return _key(call.idempotency_key, call.fingerprint)
 
@@ -124,7 +105,7 @@ def _key(call_key: str, fingerprint: str) -> str:
     return f"answer:{hashlib.sha256(json.dumps([call_key, fingerprint]).encode()).hexdigest()}"
 
 
-async def put_answer(store: DecidingStore, call: Answerable, record: bytes) -> None:
+async def put_answer(store: DecidingStore, call: Waiting, record: bytes) -> None:
     """Puts an answer on record. The same one again changes nothing.
 
     Raises:

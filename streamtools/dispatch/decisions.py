@@ -29,7 +29,7 @@ transaction of a journal."""
 
 
 class Waiting(Protocol):
-    """A call that waits for decisions."""
+    """A call that waits for decisions or an answer."""
 
     @property
     def call_id(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import orjson
 import pytest
 from every_wire import framed, payloads_of, said
 from profiles import FULL
+from promises import Promises
 from streams import hanging, stream
 from wire_cases import CASES
 from wire_cases.names import ANTHROPIC, INTERACTIONS, RESPONSES
@@ -25,12 +25,7 @@ from streamtools.parts import ResumePoint
 from streamtools.record import record, replay
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(120)]
-PROMISES: list[Callable[[Path], Awaitable[None]]] = []
-
-
-def promise(check: Callable[[Path], Awaitable[None]]) -> Callable[[Path], Awaitable[None]]:
-    PROMISES.append(check)
-    return check
+PROMISES = Promises()
 
 
 CALLS = [("k1", "look", '{"at": 1}'), ("k2", "pay", '{"at": 2}')]
@@ -118,7 +113,7 @@ def check(run: Any, seen: list[Event], done: list[int], provider: Provider) -> N
     assert lint(run.messages, provider.wire) == []
 
 
-@promise
+@PROMISES.add
 async def a_response_goes_on_in_its_attempt_wherever_it_breaks_off_twice(tmp_path: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         size = len(b"".join(framed(wire, Provider(wire, []).begun)))
@@ -143,7 +138,7 @@ async def a_response_goes_on_in_its_attempt_wherever_it_breaks_off_twice(tmp_pat
                 assert [turn.text for turn in again.turns] == ["Héllo", "Done."]
 
 
-@promise
+@PROMISES.add
 async def a_rest_that_is_refused_is_asked_for_anew_where_that_is_allowed(_: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         for refuses in ([GoneError()], [ConnectionResetError(), GoneError()], [httpx.ReadError("x")] * 3):
@@ -160,7 +155,7 @@ async def a_rest_that_is_refused_is_asked_for_anew_where_that_is_allowed(_: Path
             await run_of(provider, Retry(backoff=0, resume=provider.resume))
 
 
-@promise
+@PROMISES.add
 async def a_silent_response_is_resumed_and_one_that_was_stopped_or_has_no_cursor_is_not(_: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         provider = Provider(wire, [])
@@ -220,7 +215,7 @@ async def a_silent_response_is_resumed_and_one_that_was_stopped_or_has_no_cursor
         Retry(resume=3)  # type: ignore[arg-type]
 
 
-@promise
+@PROMISES.add
 async def a_journaled_run_has_the_response_that_was_resumed(tmp_path: Path) -> None:
     for wire in (RESPONSES, INTERACTIONS):
         provider = Provider(wire, [900])
@@ -232,7 +227,7 @@ async def a_journaled_run_has_the_response_that_was_resumed(tmp_path: Path) -> N
         assert provider.asked == 2
 
 
-@promise
+@PROMISES.add
 async def the_rest_of_a_run_without_an_event_loop_is_asked_for_in_a_thread(_: Path) -> None:
     provider = Provider(RESPONSES, [])
     parts = framed(RESPONSES, provider.begun)
@@ -258,13 +253,4 @@ async def the_rest_of_a_run_without_an_event_loop_is_asked_for_in_a_thread(_: Pa
 
 
 async def test_every_promise_about_resumed_attempts_holds(tmp_path: Path) -> None:
-    failed: list[Exception] = []
-    for number, check in enumerate(PROMISES):
-        (folder := tmp_path / str(number)).mkdir()
-        try:
-            await check(folder)
-        except Exception as error:
-            error.add_note(getattr(check, "__name__", ""))
-            failed.append(error)
-    if failed:
-        raise ExceptionGroup("promises that do not hold", failed)
+    await PROMISES.check_all(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from promises import Promises
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import (
@@ -60,12 +60,7 @@ DONE = anthropic(["Done."], stop="end_turn")
 CUT = chat(["So far"], finish=None)
 
 
-PROMISES: list[Callable[[Path], Awaitable[None]]] = []
-
-
-def promise(check: Callable[[Path], Awaitable[None]]) -> Callable[[Path], Awaitable[None]]:
-    PROMISES.append(check)
-    return check
+PROMISES = Promises()
 
 
 class Ask:
@@ -123,7 +118,7 @@ STAYS: dict[str, Any] = {
 }
 
 
-@promise
+@PROMISES.add
 async def the_model_is_asked_again_after_what_may_pass_and_never_after_what_will_not(_: Path) -> None:
     for case, given in PASSES.items():
         ask = Ask(given, ANSWER)
@@ -144,7 +139,7 @@ async def the_model_is_asked_again_after_what_may_pass_and_never_after_what_will
         await agent_loop(ask, ASKED, wire=CHAT, retry=Retry(backoff=0, when=lambda error: False))
 
 
-@promise
+@PROMISES.add
 async def when_all_attempts_are_used_up_the_last_error_is_raised_and_fallbacks_come_in_order(_: Path) -> None:
     errors = [ConnectionResetError(str(number)) for number in range(7)]
     ask, second, third = Ask(*errors[:2]), Ask(*errors[2:4]), Ask(*errors[4:6])
@@ -177,7 +172,7 @@ async def when_all_attempts_are_used_up_the_last_error_is_raised_and_fallbacks_c
         assert run.turn.is_draft
 
 
-@promise
+@PROMISES.add
 async def a_pause_is_as_long_as_was_said_and_no_longer_than_allowed(_: Path) -> None:
     retry = Retry(backoff=1, max_wait=6, jitter=lambda: 1.0)
     assert [retry.pause(number, None) for number in range(1, 6)] == [0.5, 1.0, 2.0, 3.0, 3.0]
@@ -211,7 +206,7 @@ async def a_pause_is_as_long_as_was_said_and_no_longer_than_allowed(_: Path) -> 
             Retry(**mistake)  # type: ignore[arg-type]
 
 
-@promise
+@PROMISES.add
 async def a_retry_that_could_do_something_twice_is_refused_in_words(_: Path) -> None:
     @tool
     async def pay(amount: int) -> str:
@@ -233,7 +228,7 @@ async def a_retry_that_could_do_something_twice_is_refused_in_words(_: Path) -> 
     agent_loop(Ask(), ASKED, tools=[pay], wire=CHAT, retry=AT_ONCE, start="early")
 
 
-@promise
+@PROMISES.add
 async def one_stream_is_asked_for_again_as_well(_: Path) -> None:
     ask, second = Ask(CUT), Ask(ANSWER)
     seen: list[Event] = []
@@ -256,7 +251,7 @@ async def one_stream_is_asked_for_again_as_well(_: Path) -> None:
     assert await anyio.to_thread.run_sync(blocking) == "Done."
 
 
-@promise
+@PROMISES.add
 async def a_call_that_runs_serves_the_same_call_of_the_next_attempt_and_is_cancelled_if_there_is_none(_: Path) -> None:
     for goes_on in (True, False):
         await _served(goes_on)
@@ -308,7 +303,7 @@ async def _served(goes_on: bool) -> None:
         assert (runs[-1], observed.recorded, left.is_set()) == ("y", False, True)
 
 
-@promise
+@PROMISES.add
 async def an_answer_is_cut_where_a_call_has_begun_and_the_next_step_reads_its_result(_: Path) -> None:
     paid: list[int] = []
     begun = anyio.Event()
@@ -349,7 +344,7 @@ async def an_answer_is_cut_where_a_call_has_begun_and_the_next_step_reads_its_re
     assert [message["role"] for message in ask.asked[1]] == ["user", "assistant", "user"]
 
 
-@promise
+@PROMISES.add
 async def an_approval_of_a_discarded_call_decides_nothing_about_the_next_one_and_keys_differ(_: Path) -> None:
     keys: list[str | None] = []
 
@@ -390,7 +385,7 @@ async def an_approval_of_a_discarded_call_decides_nothing_about_the_next_one_and
     assert [one.outcome for one in run.turns[0].observations] == ["ok", "ok"]
 
 
-@promise
+@PROMISES.add
 async def discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls_do_not(_: Path) -> None:
     @tool(effect="pure")
     async def look(at: str) -> str:
@@ -419,7 +414,7 @@ async def discarded_tokens_count_in_the_runs_usage_and_budget_and_its_calls_do_n
     assert (len(ask.asked), run.outcome) == (1, "interrupted")
 
 
-@promise
+@PROMISES.add
 async def a_silent_provider_is_asked_again_within_the_time_for_the_first_chunk(_: Path) -> None:
     for silent in (hanging([]), hanging(CUT)):
         limits = Limits(first_chunk_timeout=0.05, idle_timeout=0.05)
@@ -434,7 +429,7 @@ async def a_silent_provider_is_asked_again_within_the_time_for_the_first_chunk(_
         await agent_loop(ask, ASKED, wire=CHAT, retry=ANYWHERE, limits=Limits(max_text_bytes=9))
 
 
-@promise
+@PROMISES.add
 async def recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: Path) -> None:
     exporter, reader, tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
@@ -501,7 +496,7 @@ async def recordings_spans_metrics_pages_and_frames_know_the_attempts(tmp_path: 
     assert deltas in ("", "So far")
 
 
-@promise
+@PROMISES.add
 async def a_run_that_goes_on_from_its_journal_has_the_attempt_that_counted_and_pays_once(folder: Path) -> None:
     paid: list[int] = []
 
@@ -530,7 +525,7 @@ async def a_run_that_goes_on_from_its_journal_has_the_attempt_that_counted_and_p
     assert (run.outcome, [one.text for one in run.turns], ask.asked) == ("answered", ["Well", "Done."], [])
 
 
-@promise
+@PROMISES.add
 async def a_policy_sees_texts_anew_in_each_attempt_and_leaves_our_words(_: Path) -> None:
     shown: list[Event] = []
 
@@ -551,7 +546,7 @@ async def a_policy_sees_texts_anew_in_each_attempt_and_leaves_our_words(_: Path)
     assert [one.whole for one in shown if isinstance(one, TextEnd)] == ["DONE."]
 
 
-@promise
+@PROMISES.add
 async def a_message_or_a_stop_ends_the_pause_before_the_next_attempt(_: Path) -> None:
     for act, outcome in (("say", "answered"), ("stop", "cancelled")):
         ask = Ask(RefusedError(429, retry_after="600"), ANSWER)
@@ -569,13 +564,4 @@ async def a_message_or_a_stop_ends_the_pause_before_the_next_attempt(_: Path) ->
 
 @pytest.mark.deadline(120)
 async def test_every_promise_about_attempts_holds(tmp_path: Path) -> None:
-    failed: list[Exception] = []
-    for number, check in enumerate(PROMISES):
-        (folder := tmp_path / str(number)).mkdir()
-        try:
-            await check(folder)
-        except Exception as error:
-            error.add_note(getattr(check, "__name__", ""))
-            failed.append(error)
-    if failed:
-        raise ExceptionGroup("promises that do not hold", failed)
+    await PROMISES.check_all(tmp_path)
