@@ -262,7 +262,7 @@ class Pipeline:
         return self._suspended(calls)
 
     def asked_about(self, call_id: str) -> Suspended | None:
-        """Returns the call of this id if it waits for an approval, as `suspended` will have it. `AgentLoop` calls
+        """Returns the call of this id if it waits for people, as `suspended` will have it. `AgentLoop` calls
         this."""
         return self._suspended(self._calls.asked_about(call_id))
 
