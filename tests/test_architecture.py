@@ -46,6 +46,7 @@ LAYERS = (
     ("dispatch", "mcp"),
     ("pipelines",),
     ("record",),
+    ("web",),
     ("integrations", "view"),
     (PACKAGE,),  # the root: the public names
     ("testing", "cli", "__main__"),

@@ -14,157 +14,22 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import anyio
-import orjson
 from anyio import CancelScope, create_task_group
 
-from ..dispatch import Suspended
 from ..errors import LocalProtocolError, StreamError
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptDiscarded,
-    Event,
-    EventsDropped,
-    Observation,
-    RefusalDelta,
-    StepEnd,
-    StreamEnd,
-    TextDelta,
-    TextEnd,
-    ToolCallStart,
-    ToolStarted,
-)
+from ..events import Event, StepEnd
 from ..pipelines.agent_loop import AgentLoop
 from ..pipelines.entry import Pipeline
 from ..pipelines.held import HeldBack
 from ..pipelines.hosted import OpenPipeline
+from ..web.encoding import Encode, RunEnd, encode_event, encoded
 
-__all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event", "encoded", "frame"]
-
-
-_Frame: TypeAlias = tuple[str, Any] | bytes
-Encode: TypeAlias = "Callable[[Event | RunEnd], _Frame | Iterable[_Frame] | None]"
-"""Returns the data to send for an event: a name and data (text as it is, anything else as JSON); or bytes, which are
-sent as they are, for a protocol of your own; or several of these; or None to send nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd:
-    """The end of the run: the last that `Encode` is given, also if the run failed."""
-
-    outcome: str
-    """``error``; ``suspended``, if calls wait for approvals; else the outcome of the loop (`RunOutcome`) or of the
-    pipeline's `StepEnd`."""
-    error: Exception | None = None
-    """The error that ended the run."""
-    suspended: Suspended | None = None
-    """The calls that wait for an approval."""
-
-    @property
-    def kind(self) -> str | None:
-        """The kind of the error; its text may name hosts or accounts."""
-        if self.error is None:
-            return None
-        return self.error.kind if isinstance(self.error, StreamError) else "internal_error"
-
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
-
-_SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
-    TextDelta: ("text_delta", ("text",)),
-    RefusalDelta: ("refusal_delta", ("text",)),
-    ToolCallStart: ("tool_call_start", ("call_id", "name")),
-    ApprovalRequested: ("approval_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
-    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved", "by", "at")),
-    AnswerRequested: ("answer_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
-    ToolStarted: ("tool_started", ("call_id", "tool_name")),
-    Observation: ("observation", ("call_id", "tool_name", "outcome")),
-    AttemptDiscarded: ("attempt_discarded", ("attempt", "from_seq", "cause", "delay_s")),
-    EventsDropped: ("gap", ("from_seq", "to_seq")),
-    StreamEnd: ("stream_end", ("finish", "complete")),
-    StepEnd: ("step_end", ("outcome",)),
-}
-"""Name and fields of the events that are sent by default: no results, reasoning or error texts, and no arguments but
-those that somebody has to approve, or to answer."""
-
-
-def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
-    """Returns the data sent by default: the answer's text, the names of called tools, requests for approvals and
-    decisions about them, calls that are done outside, the outcome of each call, and that of the run.
-
-    It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve or to
-    answer them.
-    To add some, call it from a function of yours.
-
-    >>> encode_event(TextDelta("Hello"))
-    ('text_delta', {'text': 'Hello'})
-    """
-    if isinstance(event, RunEnd):
-        return "run_end", _end_data(event)
-    # The end of the text contradicts the deltas that the client has shown: it has to replace them.
-    if isinstance(event, TextEnd) and event.whole is not None:
-        return "text_replaced", {"text": event.whole}
-    row = _SENT.get(type(event))
-    if row is None:
-        return None
-    name, fields = row
-    data = {field: getattr(event, field) for field in fields}
-    if isinstance(event, ApprovalRequested) and event.findings:
-        data["findings"] = [str(finding) for finding in event.findings]
-    if isinstance(event, ApprovalRequested) and event.requires > 1:
-        data["requires"] = event.requires
-    if isinstance(event, AnswerRequested) and event.question is not None:
-        data["question"] = event.question
-    return name, data
-
-
-def _end_data(end: RunEnd) -> dict[str, Any]:
-    data: dict[str, Any] = {"outcome": end.outcome}
-    if end.kind is not None:
-        data["kind"] = end.kind
-    if end.suspended is not None:
-        data["call_ids"] = [call.call_id for call in end.suspended.calls]
-    return data
-
-
-def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
-    """Returns the bytes to send for an event, if any; raises a TypeError if `encode` returned something else."""
-    given = encode(event)
-    if given is None:
-        return b""
-    seq = None if isinstance(event, RunEnd) else event.seq
-    return b"".join(one if isinstance(one, bytes) else frame(one, id=seq) for one in _frames(given))
-
-
-def frame(pair: tuple[str, Any], *, id: int | None = None) -> bytes:
-    """Returns one server-sent event with a name, which may have no line end, and its data."""
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise TypeError(f"encode: expected (name, data), or None to send nothing, got {type(pair).__name__}")
-    name, data = pair
-    if not isinstance(name, str) or not name or _LINE_END.search(name):
-        raise ValueError("encode: expected one line of text as the event's name")
-    text = data if isinstance(data, str) else orjson.dumps(data).decode()
-    head = f"event: {name}\n" if id is None else f"event: {name}\nid: {id}\n"
-    # Each line in a field of its own: a line end inside the data would end the field, and the rest would be another
-    # one.
-    lines = "".join(f"data: {line}\n" for line in _LINE_END.split(text))
-    return f"{head}{lines}\n".encode("utf-8", "replace")
-
-
-def _frames(given: Any) -> Iterable[Any]:
-    if isinstance(given, (tuple, bytes)):
-        return (given,)
-    if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
-        return given
-    raise TypeError(
-        f"encode: expected (name, data), bytes, a list of these, or None to send nothing, got {type(given).__name__}"
-    )
+__all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]
 
 
 # -- the response ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from streamtools import Event, Limits, TextDelta, ToolCallValidated, ToolError, 
 from streamtools.errors import LocalProtocolError
 from streamtools.framing import SSEDecoder
 from streamtools.integrations import EventStreamResponse, Run, RunEnd, encode_event
-from streamtools.integrations.asgi import frame
+from streamtools.web.encoding import frame
 from streamtools.testing import ScriptedSource
 
 SLEEPS = anthropic(["Let me see"], calls=[("a", "sleep", "{}"), ("b", "charge", "{}")], stop=None)
