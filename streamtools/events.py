@@ -146,6 +146,9 @@ class StepStart(CausedEvent):
     traced."""
     proposed_by: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """Likewise of the response that made the calls."""
+    continued: bool = field(default=False, kw_only=True)
+    """True if no model is asked, since the step goes on with calls that another one left: its events tell of them again
+    from the beginning, and nobody is asked again about a call that was decided."""
     replayed: bool = field(default=False, kw_only=True)
     """True if the whole step is on record in the run's journal: its events tell what happened before, nothing runs, and
     observers do not see them."""
@@ -751,7 +754,8 @@ class StepEnd(CausedEvent):
     """Nothing more will come of this step: every call has its observation."""
 
     outcome: StepOutcome = field(default="complete", metadata=ALWAYS)
-    """``abandoned``: the consumer left the block before the end, or the response was cut (`AgentLoop.say`, ``stop``);
+    """``suspended``: calls wait for people, and a `StepStart.continued` goes on with them;
+    ``abandoned``: the consumer left the block before the end, or the response was cut (`AgentLoop.say`, ``stop``);
     ``cancelled``: it was cancelled from outside."""
 
 

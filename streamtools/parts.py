@@ -217,7 +217,7 @@ REQUEST_OUTCOMES: Mapping[RequestOutcome, str] = {
 }
 """Every end of a failed request, with its words."""
 
-StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
+StepOutcome: TypeAlias = Literal["complete", "suspended", "truncated", "error", "cancelled", "abandoned"]
 """The end of one step; see `streamtools.events.StepEnd.outcome`."""
 
 
@@ -232,6 +232,7 @@ class StepOutcomeFacts:
 
 STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
     "complete": StepOutcomeFacts(tone="good"),
+    "suspended": StepOutcomeFacts(tone="mute"),
     "truncated": StepOutcomeFacts(tone="bad", is_error=True),
     "error": StepOutcomeFacts(tone="bad", is_error=True),
     "cancelled": StepOutcomeFacts(tone="mute"),

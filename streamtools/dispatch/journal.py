@@ -344,8 +344,8 @@ class JournalLease:
             RunTakenOver: somebody else goes on with the run, and nothing was claimed.
         """
         if store is self.store:
-            return await self.store.claim_if(key, fingerprint, self._check)
-        await self.store.hand_over(self._check)()
+            return await self.store.claim_if(key, fingerprint, self.check)
+        await self.store.hand_over(self.check)()
         return await store.claim(key, fingerprint)
 
     def keep(self, response: JournaledResponse, ends: Sequence[tuple[int, bytes]], read: Sequence[str] = ()) -> Waiter:
@@ -383,13 +383,14 @@ class JournalLease:
 
     # -- in the store's thread --
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Raises a `RunTakenOver` if somebody else goes on with the run."""
         held = connection.execute("SELECT 1 FROM calls WHERE key = ? AND claim_id = ?", (self.key, self.epoch))
         if held.fetchone() is None:
             raise RunTakenOver(self.run_id)
 
     def _number(self, connection: sqlite3.Connection) -> int:
-        self._check(connection)
+        self.check(connection)
         (number,) = connection.execute("SELECT number FROM runs WHERE run_id = ?", (self.run_id,)).fetchone()
         return int(number)
 

@@ -256,7 +256,8 @@ class EventStreamResponse(_Response):
         if failure is not None:
             return RunEnd(outcome="error", error=_error_of(events) or failure)
         if (suspended := events.suspended) is not None:
-            return RunEnd(outcome="suspended", suspended=suspended)
+            call_ids = tuple(call.call_id for call in suspended.calls)
+            return RunEnd(outcome="suspended", suspended=suspended, call_ids=call_ids)
         return RunEnd(outcome=(events.outcome if isinstance(events, AgentLoop) else self._outcome) or "complete")
 
     async def _write(self, events: Run, send: Send) -> None:

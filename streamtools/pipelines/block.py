@@ -609,6 +609,7 @@ class Pipeline:
             request=self._request,
             resumes=self._resumes,
             proposed_by=self._proposed_by,
+            continued=self._resumed is not None or (self._reads_record and not self._replayed),
             replayed=self._replayed,
         )
         for event in self._begins_with:

@@ -234,7 +234,8 @@ class Settling:
             raise interrupted
 
     def settle(self, outcome: StepOutcome) -> None:
-        """Emits the events that are left, when no task runs any more. Idempotent."""
+        """Emits the events that are left, when no task runs any more. Idempotent. A step whose calls wait for people is
+        ``suspended``, unless it was cancelled."""
         self.step.resume()
         if self.step.ended:
             return
@@ -246,7 +247,8 @@ class Settling:
                 self.calls.settle()
             finally:
                 self.step.resume()  # what was interrupted here comes before the end, not behind it
-                self.step.end(outcome)
+                waits = outcome in ("complete", "abandoned") and self.calls.undecided
+                self.step.end("suspended" if waits else outcome)
                 end, wire = self.end, self.decoder.record
                 if end is not None and end.complete and end.usage is None and wire is not None:
                     log_uncounted(wire, self.step.model)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..events import (
     AttemptDiscarded,
@@ -27,7 +27,7 @@ from ..events import (
     ToolCallValidated,
 )
 from ..observers import Observer, Withheld
-from ..parts import Usage
+from ..parts import StepOutcome, Usage
 from ..text import type_name
 from ..turn import TAKEN_BY, Turn, TurnBuilder
 from ..wires import Wire
@@ -104,6 +104,7 @@ class Step:
         request: Mapping[str, Any] | None = None,
         resumes: str | None = None,
         proposed_by: str | None = None,
+        continued: bool = False,
         replayed: bool = False,
     ) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`. One that is `replayed` has no observers,
@@ -123,6 +124,7 @@ class Step:
             request=request,
             resumes=resumes,
             proposed_by=proposed_by,
+            continued=continued,
             replayed=replayed,
         )
         self.emit(start)
@@ -142,7 +144,7 @@ class Step:
         """True once the answer has shown something."""
         return self._builder.has_parts
 
-    def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
+    def end(self, outcome: StepOutcome) -> None:
         """Ends the step with its last event. Idempotent."""
         if not self.ended:
             self.ended = True

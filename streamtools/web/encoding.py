@@ -71,13 +71,17 @@ class RunEnd:
     error: Exception | None = None
     """The error that ended the run."""
     suspended: Suspended | None = None
-    """The calls that wait for an approval."""
+    """The calls that wait for people, where they are known whole."""
+    call_ids: tuple[str, ...] = ()
+    """The ids of the calls that wait for people."""
+    error_kind: str | None = None
+    """The kind of an error of another process."""
 
     @property
     def kind(self) -> str | None:
         """The kind of the error; its text may name hosts or accounts."""
         if self.error is None:
-            return None
+            return self.error_kind
         return self.error.kind if isinstance(self.error, StreamError) else "internal_error"
 
 
@@ -135,8 +139,8 @@ def _end_data(end: RunEnd) -> dict[str, Any]:
     data: dict[str, Any] = {"outcome": end.outcome}
     if end.kind is not None:
         data["kind"] = end.kind
-    if end.suspended is not None:
-        data["call_ids"] = [call.call_id for call in end.suspended.calls]
+    if end.outcome == "suspended":
+        data["call_ids"] = list(end.call_ids)
     return data
 
 

@@ -27,9 +27,10 @@ from streamtools import (
 )
 from streamtools.dispatch import MemoryStore, SqliteStore
 from streamtools.errors import AlreadyDecided, DecisionError, SuspendedError
-from streamtools.events import StepStart, ToolStarted
+from streamtools.events import Event, StepEnd, StepStart, ToolStarted
 from streamtools.exports import export_all
 from streamtools.history import lint, with_results
+from streamtools.observers import Observer
 
 pytestmark = pytest.mark.anyio
 
@@ -406,3 +407,20 @@ async def test_leaving_a_resumed_block_suspends_its_calls_again() -> None:
     assert events.suspended is not None
     assert events.suspended.calls == suspended.calls
     assert [o.outcome for o in events.turn.observations if isinstance(o, Observation)] == ["skipped"] * 3
+
+
+async def test_a_step_that_is_left_with_waiting_calls_ends_as_suspended_and_the_next_one_goes_on_with_it() -> None:
+    seen: list[Event] = []
+
+    class Watching(Observer):
+        def on_event(self, event: Event) -> None:
+            seen.append(event)
+
+    run = Trajectory(run_id="run", observers=[Watching()])
+    suspended = (await left(trajectory=run)).suspended
+    assert suspended is not None
+    again = Trajectory(run_id="run", observers=[Watching()])
+    decisions = dict.fromkeys(("a", "b", "c"), True)
+    await resumed(suspended.to_text(KEY), trajectory=again, decisions=decisions)
+    assert [event.outcome for event in seen if isinstance(event, StepEnd)] == ["suspended", "complete"]
+    assert [event.continued for event in seen if isinstance(event, StepStart)] == [False, True]
