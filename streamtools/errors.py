@@ -20,6 +20,8 @@ values, tool results or credentials.
     │  └─ ProviderError                   the provider reported an error in band: "provider_error"; Gemini and
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
+    ├─ BadRequest (ValueError)            a client of your web app sent something that cannot be taken   .path .limit
+    │                                     .status
     ├─ JournalError                       a journaled run cannot go on: its file failed, or the run is another one
     │  ├─ RunStillRunning                 somebody runs it at this moment   .run_id
     │  └─ RunTakenOver                    its lease was lost, and somebody else goes on with it   .run_id
@@ -67,6 +69,7 @@ __all__ = [
     "AnswerError",
     "AnswerPending",
     "ApprovalPending",
+    "BadRequest",
     "BeginRefused",
     "BudgetExceeded",
     "CallCancelled",
@@ -228,6 +231,27 @@ class ProviderError(StreamError):
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
     """A method was called out of order, for example ``feed()`` after ``finish()``."""
+
+
+class BadRequest(StreamToolsError, ValueError):
+    """A client of a web app has sent something that is not what its protocol has, or more than is taken: answer it with
+    `status` and the text of this error, which has nothing of the content."""
+
+    path: str
+    """The place in the body (``messages[3].parts[0].url``); ``""`` for the whole."""
+    limit: str | None
+    """The bound that was exceeded, with its value (``max_bytes=8388608``); None if it was none."""
+    status: Literal[400, 413]
+    """The HTTP status that says so."""
+
+    def __init__(
+        self, message: str, *, path: str = "", limit: str | None = None, status: Literal[400, 413] = 400
+    ) -> None:
+        place = f"{one_line(path, 200)}: " if path else ""
+        super().__init__(f"{place}{message}" + (f" ({limit})" if limit else ""))
+        self.path = path
+        self.limit = limit
+        self.status = status
 
 
 class JournalError(StreamToolsError):
