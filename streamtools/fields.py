@@ -78,7 +78,7 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     Raises:
         ValueError: an attribute is missing, or of another type.
     """
-    for name, hint in _hints(kind).items():
+    for name, hint in hints_of(kind).items():
         if name in values:
             _check(f"{kind.__name__}.{name}", values[name], hint)
         elif not hasattr(kind, name):
@@ -107,12 +107,13 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
-    hints = _hints(kind)
+    hints = hints_of(kind)
     return tuple(_Field(one.name, hints[one.name], _default(one), _conversion(hints[one.name])) for one in fields(kind))
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Returns the types of the fields of a class, or of the parameters and the result of a function, by name."""
     return get_type_hints(kind, include_extras=True)
 
 

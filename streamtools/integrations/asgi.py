@@ -27,7 +27,8 @@ from ..pipelines.agent_loop import AgentLoop
 from ..pipelines.entry import Pipeline
 from ..pipelines.held import HeldBack
 from ..pipelines.hosted import OpenPipeline
-from ..web.encoding import Encode, RunEnd, encode_event, encoded
+from ..web.encoding import Encode, Encoder, RunEnd, encoded, framed
+from ..web.own import encode_event
 
 __all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]
 
@@ -92,8 +93,9 @@ class EventStreamResponse(_Response):
 
     Args:
         run: a pipeline made for this request, opened or not, or a run of many steps (`agent_loop`). It is entered here.
-        encode: gives the data to send for each event; by default `encode_event`, which sends no results, and arguments
-            only with the request to approve them.
+        encode: gives the data to send for each event: an encoder of `streamtools.web`, made for this response, or a
+            function; by default `encode_event`, which sends no results, and arguments only with the request to approve
+            them.
         after: is awaited with the run when nothing goes on any more, also when the client has gone: store the history
             here (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned,
             and not if it raises. It is cancelled after 30 seconds.
@@ -141,10 +143,13 @@ class EventStreamResponse(_Response):
         self._after = after
         self._goes_on = on_disconnect == "continue"
         self.status_code = status
-        self.raw_headers = _checked(headers or {})
+        self._encoder = encode if isinstance(encode, Encoder) else None
+        self.raw_headers = _checked({**(self._encoder.headers if self._encoder else {}), **(headers or {})})
         self.background: Any = None
         """A task of Starlette's or FastAPI's to run when the response has ended."""
         self._heartbeat_s = _seconds("heartbeat", heartbeat)
+        if not dict(self.raw_headers)[b"content-type"].startswith(b"text/event-stream"):
+            self._heartbeat_s = math.inf  # in any other text, a comment would be a part of it
         self._send_timeout_s = _seconds("send_timeout", send_timeout)
         self._copies = run.trajectory.copies(for_pages=True)
         if can_retract is None:
@@ -224,6 +229,8 @@ class EventStreamResponse(_Response):
             # neither the protocol nor its clients are known, which may fail on an event without data.
             if self._goes_on and self._encode is encode_event:
                 await self._send_body(send, _BEGUN)
+            if self._encoder is not None and (begun := b"".join(map(framed, self._encoder.begin()))):
+                await self._send_body(send, begun)
             await self._write(events, send)
         except _NotSentError as unsent:
             return None, unsent.fault

@@ -1,4 +1,4 @@
-"""Writes the events of a run as server-sent events, in a form of ours or in that of your own function.
+"""Writes the events of a run as server-sent events, in the words of an `Encode`.
 
 In: events as copies have them, and the run's end. Out: the bytes of frames.
 
@@ -13,25 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import orjson
+from pydantic_core import to_json, to_jsonable_python
 
 from ..dispatch import Suspended
 from ..errors import StreamError
-from ..events import (
-    AnswerRequested,
-    ApprovalRequested,
-    ApprovalResolved,
-    AttemptDiscarded,
-    Event,
-    EventsDropped,
-    Observation,
-    RefusalDelta,
-    StepEnd,
-    StreamEnd,
-    TextDelta,
-    TextEnd,
-    ToolCallStart,
-    ToolStarted,
-)
+from ..events import Event
+from ..parts import RUN_OUTCOMES
+from ..text import well_formed_tree
 
 Frame: TypeAlias = tuple[str, Any] | bytes
 """A name, ``""`` for none, and data (text as it is, anything else as JSON); or bytes, which are sent as they are."""
@@ -84,64 +72,16 @@ class RunEnd:
             return self.error_kind
         return self.error.kind if isinstance(self.error, StreamError) else "internal_error"
 
+    @property
+    def words(self) -> str:
+        """The reason of the end, for people."""
+        if self.kind is not None or self.outcome == "error":
+            return f"the run failed: {(self.kind or 'internal_error').replace('_', ' ')}"
+        facts = RUN_OUTCOMES.get(self.outcome)  # type: ignore[call-overload]  # a pipeline's outcome is none of these
+        return f"the response is {self.outcome}" if facts is None else facts.words
+
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-
-_SENT: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
-    TextDelta: ("text_delta", ("text",)),
-    RefusalDelta: ("refusal_delta", ("text",)),
-    ToolCallStart: ("tool_call_start", ("call_id", "name")),
-    ApprovalRequested: ("approval_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
-    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved", "by", "at")),
-    AnswerRequested: ("answer_requested", ("call_id", "tool_name", "arguments", "fingerprint", "caller")),
-    ToolStarted: ("tool_started", ("call_id", "tool_name")),
-    Observation: ("observation", ("call_id", "tool_name", "outcome")),
-    AttemptDiscarded: ("attempt_discarded", ("attempt", "from_seq", "cause", "delay_s")),
-    EventsDropped: ("gap", ("from_seq", "to_seq")),
-    StreamEnd: ("stream_end", ("finish", "complete")),
-    StepEnd: ("step_end", ("outcome",)),
-}
-"""Name and fields of the events that are sent by default: no results, reasoning or error texts, and no arguments but
-those that somebody has to approve, or to answer."""
-
-
-def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
-    """Returns the data sent by default: the answer's text, the names of called tools, requests for approvals and
-    decisions about them, calls that are done outside, the outcome of each call, and that of the run.
-
-    It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve or to
-    answer them.
-    To add some, call it from a function of yours.
-
-    >>> encode_event(TextDelta("Hello"))
-    ('text_delta', {'text': 'Hello'})
-    """
-    if isinstance(event, RunEnd):
-        return "run_end", _end_data(event)
-    # The end of the text contradicts the deltas that the client has shown: it has to replace them.
-    if isinstance(event, TextEnd) and event.whole is not None:
-        return "text_replaced", {"text": event.whole}
-    row = _SENT.get(type(event))
-    if row is None:
-        return None
-    name, fields = row
-    data = {field: getattr(event, field) for field in fields}
-    if isinstance(event, ApprovalRequested) and event.findings:
-        data["findings"] = [str(finding) for finding in event.findings]
-    if isinstance(event, ApprovalRequested) and event.requires > 1:
-        data["requires"] = event.requires
-    if isinstance(event, AnswerRequested) and event.question is not None:
-        data["question"] = event.question
-    return name, data
-
-
-def _end_data(end: RunEnd) -> dict[str, Any]:
-    data: dict[str, Any] = {"outcome": end.outcome}
-    if end.kind is not None:
-        data["kind"] = end.kind
-    if end.outcome == "suspended":
-        data["call_ids"] = list(end.call_ids)
-    return data
 
 
 def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
@@ -150,7 +90,12 @@ def encoded(event: Event | RunEnd, encode: Encode) -> bytes:
     if given is None:
         return b""
     seq = None if isinstance(event, RunEnd) else event.seq
-    return b"".join(one if isinstance(one, bytes) else frame(one, id=seq) for one in frames(given))
+    return b"".join(framed(one, id=seq) for one in frames(given))
+
+
+def framed(one: Frame, *, id: int | str | None = None) -> bytes:
+    """Returns the bytes of a frame."""
+    return one if isinstance(one, bytes) else frame(one, id=id)
 
 
 def frame(pair: tuple[str, Any], *, id: int | str | None = None) -> bytes:
@@ -160,7 +105,7 @@ def frame(pair: tuple[str, Any], *, id: int | str | None = None) -> bytes:
     name, data = pair
     if not isinstance(name, str) or _LINE_END.search(name):
         raise ValueError("encode: expected one line of text as the event's name")
-    text = data if isinstance(data, str) else orjson.dumps(data).decode()
+    text = data if isinstance(data, str) else json_bytes(data).decode()
     head = (f"event: {name}\n" if name else "") + ("" if id is None else f"id: {id}\n")
     # Each line in a field of its own: a line end inside the data would end the field, and the rest would be another
     # one.
@@ -168,9 +113,32 @@ def frame(pair: tuple[str, Any], *, id: int | str | None = None) -> bytes:
     return f"{head}{lines}\n".encode("utf-8", "replace")
 
 
+def plain(value: Any, otherwise: Any = None) -> Any:
+    """Returns a Python value as JSON has it: models as objects, dates as text; `otherwise` if it cannot be."""
+    kind = type(value)
+    if value is None or kind is str or kind is bool or kind is int or kind is float:
+        return value
+    try:
+        return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null")
+    except Exception:  # a user's class may raise anything, and a value may contain itself
+        return otherwise
+
+
+def json_bytes(data: Any) -> bytes:
+    """Returns data as JSON."""
+    try:
+        return orjson.dumps(data)
+    except TypeError:  # half a surrogate pair, or a number of more than 64 bits
+        try:
+            return to_json(well_formed_tree(data))
+        except ValueError:
+            pass
+        raise
+
+
 def frames(given: Any) -> Iterable[Any]:
     """Returns what `Encode` gave for an event as frames, which are not checked yet; raises a TypeError for others."""
-    if isinstance(given, (tuple, bytes)):
+    if isinstance(given, bytes) or (isinstance(given, tuple) and given and not isinstance(given[0], (tuple, bytes))):
         return (given,)
     if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)):
         return given

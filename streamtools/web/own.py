@@ -1,0 +1,323 @@
+"""Shows a run in words of ours: every event by its name, with its fields by name.
+
+    TextDelta("Hello", seq=4, step=0)  →  {"event": "text_delta", "seq": 4, "step": 0, "text": "Hello"}
+
+In: the events of a run. Out: frames, of which one table says the names and the fields: all of them (`OwnEvents`), or
+those that anybody may see (`encode_event`). The schema and the types for TypeScript are made of the same table.
+
+A call is named by its step and its id. Never sent are the provider's own data (signatures, encrypted reasoning, raw
+payloads), requests, previews, and the texts of exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from inspect import cleandoc
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
+
+from .. import events as of
+from ..events import Event
+from ..fields import hints_of
+from .approval_ids import approval_id
+from .encoding import Frame, RunEnd, plain
+from .shapes import Shape, shape_of, without_none
+
+__all__ = ["OwnEvents", "encode_event", "schema", "typescript"]
+
+
+# -- fields that are no attributes; their types are those of the results -----------------------------------------------
+
+
+class _Sofar:
+    """The events before, as far as a later one depends on them."""
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self.arguments: dict[tuple[int, str], list[str]] = {}  # of the calls whose arguments grow
+
+    def add(self, event: Event | RunEnd) -> None:
+        if isinstance(event, of.ToolCallDelta):
+            self.arguments.setdefault((event.step, event.call_id), []).append(event.delta)
+        elif isinstance(event, of.StepStart):
+            self.run_id = event.run_id
+        elif isinstance(event, (of.AttemptDiscarded, of.StepEnd)):
+            self.arguments.clear()
+
+
+def _shown_id(event: Any, sofar: _Sofar) -> str:
+    return approval_id(sofar.run_id, event.step, event.call_id, event.fingerprint)
+
+
+def _continued(event: Any, sofar: _Sofar) -> bool:
+    return getattr(event, "continued", False)
+
+
+def _whole_arguments(event: of.ToolCallEnd, sofar: _Sofar) -> str | None:
+    """Returns the whole text where it is another than the deltas were."""
+    whole = event.call.arguments_text
+    return None if "".join(sofar.arguments.pop((event.step, event.call_id), ())) == whole else whole
+
+
+def _result(event: of.Observation, sofar: _Sofar) -> Any:
+    """Returns the value of a call that is ok, or the text that the model reads where JSON has no form for it."""
+    return plain(event.value, event.model_content) if event.outcome == "ok" else None
+
+
+def _error(event: of.Observation, sofar: _Sofar) -> str | None:
+    """Returns the text that the model reads of a call that is not ok."""
+    return None if event.outcome == "ok" else event.model_content
+
+
+def _display(event: of.Observation, sofar: _Sofar) -> Any:
+    """Returns what the tool wants to show to a person."""
+    return None if event.result is None else event.result.display
+
+
+def _stream_error(event: of.StreamEnd, sofar: _Sofar) -> str | None:
+    return None if event.error is None else event.error.kind
+
+
+def _waiting(end: RunEnd, sofar: _Sofar) -> tuple[str, ...] | None:
+    return None if end.suspended is None else tuple(call.call_id for call in end.suspended.calls)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The name of an event, and its fields. One with a ``?`` is left out where it has its default, or is None."""
+
+    name: str
+    by_default: str | None = None
+    """Those that `encode_event` sends; None: it does not send the event."""
+    also: str = ""
+    derived: Mapping[str, Callable[[Any, _Sofar], Any]] | None = None
+
+
+_WORDS: Mapping[type, _Words] = {
+    of.StepStart: _Words(
+        "step_start", also="run_id asks_model dispatches continued replayed", derived={"continued": _continued}
+    ),
+    of.RequestFailed: _Words("request_failed", also="outcome error_type status? retry_after?"),
+    of.MessageAdded: _Words("message_added", also="message_id messages when"),
+    of.AttemptBegan: _Words("attempt_began", also="attempt fallback after_output"),
+    of.AttemptDiscarded: _Words("attempt_discarded", "attempt from_seq cause delay_s", also="error_type usage?"),
+    of.AttemptCommitted: _Words("attempt_committed", also="attempt cut"),
+    of.StreamStart: _Words("stream_start", also="wire model? response_id?"),
+    of.TextStart: _Words("text_start"),
+    of.TextDelta: _Words("text_delta", "text"),
+    of.TextEnd: _Words("text_end", also="whole?"),
+    of.ReasoningStart: _Words("reasoning_start"),
+    of.ReasoningDelta: _Words("reasoning_delta", also="text"),
+    of.ReasoningEnd: _Words("reasoning_end", also="whole?"),
+    of.RefusalDelta: _Words("refusal_delta", "text"),
+    of.ProviderItem: _Words("provider_item", also="type"),
+    of.ToolCallStart: _Words("tool_call_start", "call_id name", also="kind index call_id_synthesized"),
+    of.ToolCallDelta: _Words("tool_call_delta", also="call_id delta"),
+    of.ToolCallEnd: _Words(
+        "tool_call_end",
+        also="call_id call.name call.status call.problem? whole?",
+        derived={"whole": _whole_arguments},
+    ),
+    of.ToolCallValidated: _Words("tool_call_validated", also="call_id call.arguments?"),
+    of.ApprovalRequested: _Words(
+        "approval_requested",
+        "call_id tool_name arguments fingerprint caller findings? requires?",
+        also="approval_id index",
+        derived={"approval_id": _shown_id},
+    ),
+    of.ApprovalResolved: _Words("approval_resolved", "call_id tool_name approved by at", also="reason?"),
+    of.AnswerRequested: _Words(
+        "answer_requested",
+        "call_id tool_name arguments fingerprint caller question?",
+        also="answer_id rests index",
+        derived={"answer_id": _shown_id},
+    ),
+    of.ToolStarted: _Words("tool_started", "call_id tool_name", also="attempt effect?"),
+    of.ToolProgress: _Words("tool_progress", also="call_id tool_name value"),
+    of.Observation: _Words(
+        "observation",
+        "call_id tool_name outcome",
+        also="result? error? display? index duration? attempts boundary coercions? validation_error? recorded? "
+        "still_running?",
+        derived={"result": _result, "error": _error, "display": _display},
+    ),
+    of.OutputEnd: _Words("output_end", also="value? problem?"),
+    of.StreamEnd: _Words(
+        "stream_end",
+        "finish complete",
+        also="finish_raw? error? usage? response_id?",
+        derived={"error": _stream_error},
+    ),
+    of.StepEnd: _Words("step_end", "outcome"),
+    of.StreamWarning: _Words("stream_warning", also="code detail"),
+    of.UnknownPayload: _Words("unknown_payload", also="place?"),
+    of.EventsDropped: _Words("gap", "from_seq to_seq"),
+    RunEnd: _Words(
+        "run_end",
+        "outcome kind? call_ids?",
+        also="words",
+        derived={"call_ids": _waiting},
+    ),
+}
+"""Every event that is sent. By default: the answer's text, the names of called tools, the outcome of each call, and
+arguments only where somebody has to approve or to answer them; no results, reasoning or error texts."""
+
+
+class _Sent(NamedTuple):
+    """A field as it is sent."""
+
+    name: str
+    get: Callable[[Any, _Sofar], Any]
+    shape: Shape
+    is_optional: bool
+    default: Any
+
+
+@cache
+def _sent(kind: type, *, whole: bool) -> tuple[_Sent, ...]:
+    """Returns the fields of an event that are sent: all, or those of the default."""
+    words = _WORDS[kind]
+    names = f"{words.by_default or ''} {words.also}" if whole else words.by_default or ""
+    return tuple(_field(kind, words.derived or {}, name.rstrip("?"), name.endswith("?")) for name in names.split())
+
+
+def _field(kind: Any, derived: Mapping[str, Callable[[Any, _Sofar], Any]], path: str, is_optional: bool) -> _Sent:
+    name = path.rpartition(".")[2]
+    if name in derived:
+        return _Sent(name, derived[name], _shape(hints_of(derived[name])["return"], is_optional), is_optional, None)
+    read = attrgetter(path)
+    while "." in path:
+        first, _, path = path.partition(".")
+        kind = hints_of(kind)[first]
+    of_class = getattr(kind, name, None)
+    hint = hints_of(of_class.fget)["return"] if isinstance(of_class, property) else hints_of(kind)[name]
+    default = next((one.default for one in fields(kind) if one.name == name), None)
+    return _Sent(name, lambda event, _: read(event), _shape(hint, is_optional), is_optional, default)
+
+
+def _shape(hint: Any, is_optional: bool) -> Shape:
+    return shape_of(without_none(hint) if is_optional else hint)
+
+
+def _written(event: Event | RunEnd, sofar: _Sofar, data: dict[str, Any], *, whole: bool) -> dict[str, Any]:
+    kind: Any = type(event)
+    for name, get, shape, is_optional, default in _sent(kind, whole=whole):
+        value = get(event, sofar)
+        if is_optional and (value is None or value is default or (type(value) in _COMPARED and value == default)):
+            continue
+        data[name] = value if shape.write is None else shape.write(value)
+    return data
+
+
+_COMPARED = (bool, int, tuple)  # not a tool's own values, whose `==` may do anything
+
+# -- the encoders ------------------------------------------------------------------------------------------------------
+
+
+class OwnEvents:
+    """Encodes every event with all its fields by name: ``EventStreamResponse(run, encode=OwnEvents())``.
+
+    Results, arguments, reasoning and the texts of failed calls are among them, as the privacy policy of the run leaves
+    them; `encode_event` sends none of these. After ``attempt_discarded`` a client forgets everything of that ``step``
+    whose ``seq`` is ``from_seq`` or greater.
+    """
+
+    can_retract: ClassVar[bool] = True
+    headers: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self) -> None:
+        self._sofar = _Sofar()
+
+    def begin(self) -> Iterable[Frame]:
+        """Returns nothing: every frame tells by itself where it belongs."""
+        return ()
+
+    def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
+        """Returns the frame of an event."""
+        words = _WORDS.get(type(event))
+        if words is None:
+            return ()
+        self._sofar.add(event)
+        data: dict[str, Any] = {"event": words.name}
+        if not isinstance(event, RunEnd):
+            data["seq"], data["step"] = event.seq, event.step
+        return ((words.name, _written(event, self._sofar, data, whole=True)),)
+
+
+def encode_event(event: Event | RunEnd) -> tuple[str, dict[str, Any]] | None:
+    """Returns the data sent by default: the answer's text, the names of called tools, requests for approvals and
+    decisions about them, calls that are done outside, the outcome of each call, and that of the run.
+
+    It sends no results, reasoning, error texts or provider state, and arguments only with the request to approve or to
+    answer them.
+    To add some, call it from a function of yours, or take `OwnEvents`.
+
+    >>> encode_event(of.TextDelta("Hello"))
+    ('text_delta', {'text': 'Hello'})
+    """
+    # The end of the text contradicts the deltas that the client has shown: it has to replace them.
+    if isinstance(event, of.TextEnd) and event.whole is not None:
+        return "text_replaced", {"text": event.whole}
+    words = _WORDS.get(type(event))
+    if words is None or words.by_default is None:
+        return None
+    return words.name, _written(event, _NOTHING, {}, whole=False)
+
+
+_NOTHING = _Sofar()  # no field of the default depends on what came before
+
+# -- the schema, and the types -----------------------------------------------------------------------------------------
+
+_PLACE = (("seq", shape_of(int)), ("step", shape_of(int)))
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema (2020-12) of the data of all frames of `OwnEvents`."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "An event of a run",
+        "oneOf": [{"$ref": f"#/$defs/{words.name}"} for words in _WORDS.values()],
+        "$defs": {words.name: _object(kind, words.name) for kind, words in _WORDS.items()},
+    }
+
+
+def _object(kind: type, name: str) -> dict[str, Any]:
+    place = () if kind is RunEnd else _PLACE
+    sent = _sent(kind, whole=True)
+    return {
+        "title": kind.__name__,
+        "description": _about(kind),
+        "type": "object",
+        "properties": {
+            "event": {"const": name},
+            **{name: shape.schema for name, shape in place},
+            **{one.name: one.shape.schema for one in sent},
+        },
+        "required": ["event", *(name for name, _ in place), *(one.name for one in sent if not one.is_optional)],
+        "additionalProperties": False,
+    }
+
+
+def typescript() -> str:
+    """Returns the types of the frames of `OwnEvents` as the text of a ``.d.ts`` file: a union by ``event``."""
+    kinds = [kind.__name__ for kind in _WORDS]
+    union = f"export type RunEvent =\n  | {f'{chr(10)}  | '.join(kinds)};\n"
+    return "\n".join([*(_interface(kind, words.name) for kind, words in _WORDS.items()), union])
+
+
+def _interface(kind: type, name: str) -> str:
+    lines = [f'event: "{name}";']
+    lines += [f"{name}: {shape.typescript};" for name, shape in (() if kind is RunEnd else _PLACE)]
+    for one in _sent(kind, whole=True):
+        lines.append(f"{one.name}{'?' if one.is_optional else ''}: {one.shape.typescript};")
+    about = _about(kind).replace("*/", "* /")
+    return f"/** {about} */\nexport interface {kind.__name__} {{\n  {f'{chr(10)}  '.join(lines)}\n}}\n"
+
+
+def _about(kind: type) -> str:
+    return " ".join(cleandoc(kind.__doc__ or "").split("\n\n")[0].split())

@@ -1,0 +1,273 @@
+"""Runs of every kind as encoders are fed them: the events of each visit, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import date
+from functools import cache
+from typing import Any
+
+import anyio
+import pydantic
+from every_wire import RESPONSES, framed, said
+from streams import chat, chat_chunk, sse, stream
+
+from streamtools import AgentLoop, CallAnswer, Decision, Event, Retry, ToolContext, agent_loop, tool
+from streamtools.content import AnsweredLater, Text, ToolResult
+from streamtools.dispatch.store import MemoryStore
+from streamtools.errors import ToolError
+from streamtools.events import (
+    AnswerRequested,
+    ApprovalRequested,
+    AttemptDiscarded,
+    EventsDropped,
+    RefusalDelta,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamWarning,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCallValidated,
+    UnknownPayload,
+)
+from streamtools.parts import Usage
+from streamtools.web.encoding import RunEnd
+
+__all__ = ["CLIENT_TOOL", "Shown", "Visit", "shown_runs"]
+
+CHAT, CLIENT_TOOL = "openai.chat_completions", "choose"
+Shown = Event | RunEnd
+Visit = list[Shown]
+_ASKED = [{"role": "user", "content": "Go."}]
+_REPEATED = (
+    ToolCallStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallValidated,
+    ApprovalRequested,
+    AnswerRequested,
+    StreamEnd,
+)
+
+
+class _Odd:
+    """No JSON has a form for it."""
+
+
+class _Pin(pydantic.BaseModel):
+    """A place."""
+
+    at: date = date(2026, 11, 28)
+    size: int = 1 << 70
+
+
+@tool(effect="pure")
+async def look(at: str) -> Any:
+    """Look."""
+    found = {"text": "seen", "half": "\ud83d", "pin": _Pin(), "number": {"of": float("nan")}, "bytes": b"\xff"}
+    return found.get(at, [at])
+
+
+@tool(effect="pure")
+async def fail(why: str) -> str:
+    """Fail."""
+    raise (ToolError(why) if why else KeyError("secret"))
+
+
+@tool(effect="pure")
+async def count(ctx: ToolContext) -> Any:
+    """Count aloud."""
+    for value in (1, "two", _Pin(), _Odd()):
+        ctx.progress(value)
+    return ToolResult(blocks=(Text("done"),), value=_Odd(), display={"html": "<b>3</b>"})
+
+
+@tool(needs_approval=True)
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@tool(name=CLIENT_TOOL, external=True, rests=True)
+def choose(question: str, due: date = date(2026, 1, 1)) -> str:
+    """Ask the user."""
+    raise AssertionError("nothing here runs it")
+
+
+@tool
+async def ask(ctx: ToolContext) -> str:
+    """Ask in the middle."""
+    return str(await ctx.ask({"which": "one"}))
+
+
+@tool
+async def render() -> str | AnsweredLater:
+    """Render elsewhere."""
+    return AnsweredLater(rests=True)
+
+
+_TOOLS = [look, fail, count, pay, choose, ask, render]
+_DONE = chat(["Do", "ne."], finish="stop")
+
+
+def _body(*deltas: dict[str, Any], finish: str | None = "stop", usage: bool = True) -> list[bytes]:
+    payloads = [chat_chunk(delta) for delta in deltas] + ([chat_chunk({}, finish)] if finish else [])
+    counts = {"prompt_tokens": 7, "completion_tokens": 3, "completion_tokens_details": {"reasoning_tokens": 2}}
+    payloads += [{**chat_chunk({}), "choices": [], "usage": counts}] if usage and finish else []
+    return [*sse(payloads), *([b"data: [DONE]\n\n"] if finish else [])]
+
+
+def _calls(*calls: tuple[str, str, str], text: str = "Well. ") -> list[bytes]:
+    return chat([text] if text else [], calls)
+
+
+async def _visit(run: AgentLoop, *, is_next: bool = False) -> tuple[Visit, AgentLoop]:
+    """Reads a run to its end. Where it goes on with a step, the log has nothing of that step twice."""
+    events: Visit = []
+    end: RunEnd | None = None
+    first_step: int | None = None
+    try:
+        async with run:
+            async for event in run:
+                first_step = event.step if first_step is None else first_step
+                if not (is_next and event.step == first_step and isinstance(event, _REPEATED)):
+                    events.append(event)
+                if isinstance(event, AnswerRequested) and event.question is not None and not is_next:
+                    break  # the run would wait
+    except Exception as error:
+        end = RunEnd(outcome=run.outcome or "error", error=error)
+    return [*events, end or RunEnd(outcome=run.outcome or "", suspended=run.suspended)], run
+
+
+async def _run(*bodies: Any, decide: bool | None = None, **options: Any) -> list[Visit]:
+    """Reads a run, and the visits after it in which all that it waits for is decided and answered."""
+    left = list(bodies)
+
+    async def asked(messages: Any, tools: Any) -> AsyncIterator[bytes]:
+        body = left.pop(0)
+        if isinstance(body, Exception):
+            raise body
+        return stream(body)
+
+    given = {"tools": _TOOLS, "wire": CHAT, "store": MemoryStore(), **options}
+    visit, run = await _visit(agent_loop(asked, _ASKED, **given))
+    visits = [visit]
+    while run.suspended is not None and decide is not None:
+        waiting, calls = run.suspended, run.suspended.calls
+        decisions = [Decision.on(call, decide, by="ann") for call in calls if call.waits_for == "approval"]
+        answers = [CallAnswer.to(call, "B") for call in calls if call.waits_for == "answer"]
+        again = agent_loop(asked, run.messages, **given, suspended=waiting, decisions=decisions, answers=answers)
+        visit, run = await _visit(again, is_next=True)
+        visits.append(visit)
+    return visits
+
+
+_RUNS: dict[str, Callable[[], Any]] = {
+    "text": lambda: _run(_DONE),
+    "three steps": lambda: _run(
+        _body({"content": "Let me "}, {"content": "see.\r\n"}, *_call_deltas(("a", "look", '{"at": "text"}'),
+              ("b", "fail", '{"why": "no such place"}')), finish="tool_calls"),
+        _calls(("a", "count", "{}"), ("c", "look", '{"at": "pin"}'), ("d", "look", '{"at": "half"}'),
+               ("e", "look", '{"at": "number"}'), ("f", "look", '{"at": "bytes"}'), text=""),
+        _body({"content": "Two: \U0001f600\u2028"}, {"content": "é."}),
+    ),
+    "calls that do not run": lambda: _run(
+        _calls(("a", "look", '{"at": 3}'), ("b", "fly", "{}"), ("c", "fail", '{"why": ""}'), ("d", "look", '{"at"')),
+        _DONE,
+    ),
+    "reasoning": lambda: _run(
+        _body({"reasoning_content": "Hm"}, {"reasoning_content": ", so"}, {"content": "So."},
+              *_call_deltas(("a", "look", '{"at": "x"}')), finish="tool_calls"),
+        _body({"reasoning_content": "And"}, {"content": "Yes."}),
+    ),
+    "refusal": lambda: _run(_body({"refusal": "I can"}, {"refusal": "not."})),
+    "length": lambda: _run(_body({"content": "Too lo"}, finish="length")),
+    "filter": lambda: _run(_body({"content": "F"}, finish="content_filter")),
+    "silence": lambda: _run(_body({"content": ""})),
+    "max steps": lambda: _run(_calls(("a", "look", '{"at": "x"}')), _DONE, max_steps=1),
+    "approved": lambda: _run(_calls(("a", "pay", '{"amount": 3}'), ("b", "look", '{"at": "x"}')), _DONE, decide=True),
+    "denied": lambda: _run(_calls(("a", "pay", '{"amount": 3}')), _DONE, decide=False),
+    "undecided": lambda: _run(_calls(("a", "pay", '{"amount": 3}'))),
+    "answered by the client, ids recurring": lambda: _run(
+        _calls(("a", CLIENT_TOOL, '{"question": "1"}'), ("b", "look", '{"at": "x"}')),
+        _calls(("a", CLIENT_TOOL, '{"question": "2"}'), ("c", CLIENT_TOOL, '{"question": "é\\ud83d"}'), text="And "),
+        _DONE,
+        decide=True,
+    ),
+    "a client's call beside an approval": lambda: _run(
+        _calls(("a", CLIENT_TOOL, '{"question": "1"}'), ("b", "pay", '{"amount": 1}')), _DONE, decide=True
+    ),
+    "a question": lambda: _run(_calls(("a", "ask", "{}"))),
+    "answered later": lambda: _run(_calls(("a", "render", "{}")), _DONE, decide=True),
+    "broken": lambda: _run(_body({"content": "Half"}, finish=None)),
+    "refused": lambda: _run(ConnectionRefusedError("secret.example")),
+    "interrupted": lambda: _run(_body({"content": "Half"}, finish=None), retry=Retry(attempts=1, backoff=0)),
+    "retried": lambda: _run(
+        _body({"content": "Ha"}, *_call_deltas(("a", "look", '{"at": "x"}')), finish=None),
+        _body({"content": "Whole."}, usage=False),
+        retry=Retry(attempts=2, backoff=0, after_output=True),
+    ),
+    "typed": lambda: _run(_body({"content": '{"size": 2}'}), output=_Pin),
+    "Responses": lambda: _run(framed(RESPONSES, said(RESPONSES, text=["Hel", "lo"], reasoning=["hm"])), wire=RESPONSES),
+}  # fmt: skip
+
+
+def _call_deltas(*calls: tuple[str, str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "tool_calls": [
+                {"index": at, "id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+            ]
+        }
+        for at, (call_id, name, text) in enumerate(calls)
+    ]
+
+
+_MADE: dict[str, list[Visit]] = {
+    "crashed, with a gap": [
+        [
+            StepStart("r#1", seq=0),
+            TextStart(seq=1),
+            TextDelta("Ha", seq=2),
+            ToolCallStart("a", CLIENT_TOOL, seq=3),
+            ToolCallDelta("a", '{"q', seq=4),
+            AnswerRequested("a", CLIENT_TOOL, {"q": 1}, fingerprint="f", rests=True, seq=5),
+            AttemptDiscarded(1, 1, "crash", usage=Usage(input_tokens=4), seq=9),
+            EventsDropped(10, 11, seq=11),
+            TextStart(seq=12),
+            TextDelta("Who", seq=13),
+            TextEnd(whole="Whole", seq=14),
+            StreamWarning("bom", seq=15),
+            UnknownPayload({"signature": "secret"}, "x", seq=16),
+            StreamEnd("stop", complete=True, usage=Usage(output_tokens=2), seq=17),
+            StepEnd(seq=18),
+            RunEnd(outcome="answered"),
+        ]
+    ],
+    "contradicted": [
+        [StepStart("r", seq=0), TextStart(seq=1), TextDelta("Bye", seq=2), TextEnd(whole="Hello", seq=3),
+         RefusalDelta("No.", seq=4), StepEnd(seq=5), RunEnd(outcome="complete")]
+    ],
+    "an end without a beginning": [[RunEnd(outcome="error", error=RuntimeError("secret"))]],
+    "an answer without a word": [[RunEnd(outcome="cancelled")]],
+}  # fmt: skip
+
+
+@cache
+def shown_runs() -> dict[str, list[Visit]]:
+    """Returns the visits of each run by its name."""
+
+    async def read() -> dict[str, list[Visit]]:
+        return {name: await made() for name, made in _RUNS.items()}
+
+    return {**anyio.run(read), **_MADE}
+
+
+def fed(encoder: Any, events: Iterable[Shown]) -> list[Any]:
+    """Returns all frames of a response."""
+    return [*encoder.begin(), *(one for event in events for one in encoder(event))]
