@@ -22,6 +22,7 @@ values, tool results or credentials.
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
     ├─ BadRequest (ValueError)            a client of your web app sent something that cannot be taken   .path .limit
     │                                     .status
+    ├─ ChatConflict                       a client asks for what does not fit its conversation   .code
     ├─ JournalError                       a journaled run cannot go on: its file failed, or the run is another one
     │  ├─ RunStillRunning                 somebody runs it at this moment   .run_id
     │  └─ RunTakenOver                    its lease was lost, and somebody else goes on with it   .run_id
@@ -73,6 +74,7 @@ __all__ = [
     "BeginRefused",
     "BudgetExceeded",
     "CallCancelled",
+    "ChatConflict",
     "CallDenied",
     "CallQuoted",
     "CallRepeated",
@@ -252,6 +254,19 @@ class BadRequest(StreamToolsError, ValueError):
         self.path = path
         self.limit = limit
         self.status = status
+
+
+class ChatConflict(StreamToolsError):
+    """A client asks for what its conversation does not have, or not now: a run goes on, or calls wait, or do not.
+    Answer it with the HTTP status 409 and the text of this error."""
+
+    code: str
+    """``running``, ``waiting``, ``answered``, ``decided``, ``expired``, ``nothing_waits``, ``nothing_said``,
+    ``unknown_message`` or ``bad_id``."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class JournalError(StreamToolsError):

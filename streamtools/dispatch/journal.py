@@ -268,7 +268,7 @@ class Journal:
             decisions,
             ticket,
             store=self.store,
-            is_held=self.store.is_held(_key(run_id), connection),
+            is_held=self.store.is_held(lease_key(run_id), connection),
             put_in=lambda entry_id, entry: _put_in(run_id, entry_id, _written_entry(entry), connection),
             connection=connection,
         )
@@ -315,7 +315,7 @@ class Journal:
             f" (SELECT facts {of_run} ORDER BY step DESC LIMIT 1) FROM runs ORDER BY number"
         )
         return [
-            _read_row(StoredRun, (*row, _traced(facts), self.store.is_held(_key(str(row[0])), connection)))
+            _read_row(StoredRun, (*row, _traced(facts), self.store.is_held(lease_key(str(row[0])), connection)))
             for *row, facts in connection.execute(query).fetchall()
         ]
 
@@ -334,7 +334,7 @@ class JournalLease:
     @property
     def key(self) -> str:
         """The lease's key in the store."""
-        return _key(self.run_id)
+        return lease_key(self.run_id)
 
     async def claim(self, store: IdempotencyStore, key: str, fingerprint: str) -> Claim:
         """Claims a call of the run: in the transaction that looks at the lease, if the store is the journal's own, and
@@ -447,7 +447,8 @@ def _check_id(run_id: Any) -> None:
         raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
 
 
-def _key(run_id: str) -> str:
+def lease_key(run_id: str) -> str:
+    """Returns the key under which a store has the lease of a run."""
     return f"run:{run_id}:lease"
 
 

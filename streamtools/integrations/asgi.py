@@ -27,7 +27,7 @@ from ..pipelines.agent_loop import AgentLoop
 from ..pipelines.entry import Pipeline
 from ..pipelines.held import HeldBack
 from ..pipelines.hosted import OpenPipeline
-from ..web.encoding import Encode, Encoder, RunEnd, encoded, framed
+from ..web.encoding import HEADERS, Encode, Encoder, RunEnd, encoded, framed
 from ..web.own import encode_event
 
 __all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]
@@ -61,13 +61,6 @@ _HEARTBEAT = b": \n\n"
 _BEGUN = b"id: begun\n\n"
 """Gives a browser a `Last-Event-ID` from the start, without an event: without data none is dispatched."""
 
-_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    # A proxy that adds compression holds events back until it has a block of them.
-    "cache-control": "no-cache, no-transform",
-    # nginx would buffer the events: https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
-    "x-accel-buffering": "no",
-}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
 _AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a bound
 
@@ -341,7 +334,7 @@ def _error_of(events: Run) -> Exception | None:
 
 def _checked(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Returns the headers with names in lower case, as ASGI requires; yours replace ours."""
-    merged = dict(_HEADERS)
+    merged = dict(HEADERS)
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
             raise ValueError(f"expected the name of a header, got {name!r}")

@@ -324,6 +324,21 @@ class AgentLoop:
         return sum(counted, self.trajectory.discarded)
 
     @property
+    def begun_with(self) -> list[Any]:
+        """The messages that it began with."""
+        return list(self._begun_with)
+
+    @property
+    def wire(self) -> Wire:
+        """The wire of its messages."""
+        return find(self._wire)
+
+    @property
+    def journaled(self) -> JournaledRun | None:
+        """The run's place in its journal, for those who keep more of it there; None without a journal."""
+        return self._journaled
+
+    @property
     def _all_turns(self) -> tuple[Turn, ...]:
         return self.turns if self._events is None else (*self.turns, self._events.turn)
 

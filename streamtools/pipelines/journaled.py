@@ -136,6 +136,16 @@ class JournaledRun:
     # -- for the run --
 
     @property
+    def lease(self) -> JournalLease | None:
+        """The right to go on with the run, while it is held here."""
+        return self._lease
+
+    @property
+    def journal(self) -> Journal:
+        """The file."""
+        return self._journal
+
+    @property
     def is_replaying(self) -> bool:
         """True while the current step is on record with its ends."""
         return self._known is not None

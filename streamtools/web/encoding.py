@@ -35,10 +35,15 @@ class Encoder(Protocol):
     comes before a response is given to it as well, and its frames are thrown away.
     """
 
-    can_retract: bool
-    """Whether its readers forget what an `AttemptDiscarded` takes back."""
-    headers: Mapping[str, str]
-    """Headers of the response, over those of an event stream."""
+    @property
+    def can_retract(self) -> bool:
+        """Whether its readers forget what an `AttemptDiscarded` takes back."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of the response, over those of an event stream."""
+        ...
 
     def begin(self) -> Iterable[Frame]:
         """Returns the frames that a response begins with, wherever in its run it begins."""
@@ -80,6 +85,15 @@ class RunEnd:
         facts = RUN_OUTCOMES.get(self.outcome)  # type: ignore[call-overload]  # a pipeline's outcome is none of these
         return f"the response is {self.outcome}" if facts is None else facts.words
 
+
+HEADERS: Mapping[str, str] = {
+    "content-type": "text/event-stream; charset=utf-8",
+    # A proxy that adds compression holds events back until it has a block of them.
+    "cache-control": "no-cache, no-transform",
+    # nginx would buffer the events: https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
+    "x-accel-buffering": "no",
+}
+"""The headers of an event stream that no proxy in between holds back."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 

@@ -81,7 +81,7 @@ def _stream_error(event: of.StreamEnd, sofar: _Sofar) -> str | None:
 
 
 def _waiting(end: RunEnd, sofar: _Sofar) -> tuple[str, ...] | None:
-    return None if end.suspended is None else tuple(call.call_id for call in end.suspended.calls)
+    return end.call_ids if end.outcome == "suspended" else None
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,356 @@
+"""Serves conversations to pages: an ASGI application to be mounted in FastAPI, Starlette or any other framework.
+
+    POST   /                      useChat: begins a run, or goes on with one, and streams it
+    GET    /{id}/stream           useChat's `resume`: the run that goes on, from its beginning; 204 if none does
+    POST   /{id}/stop             {"run": id?}: stops it
+    DELETE /{id}                  removes the conversation
+    POST   /{id}/events           ours: the same body as useChat's, answered with events of ours
+    GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
+
+A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything.
+
+https://asgi.readthedocs.io/en/latest/specs/www.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
+
+import anyio
+import orjson
+from anyio import CancelScope, create_task_group
+
+from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError
+from ..limits import checked_bound
+from ..pipelines.held import HeldBack
+from .bodies import MAX_BYTES
+from .client_input import ClientInput
+from .encoding import HEADERS, Encoder, Frame, framed
+from .log import Entry, VisitEnd, run_end
+from .runs import ChatRuns, Joined
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+Act: TypeAlias = Literal["run", "read", "stop", "delete"]
+_HEARTBEAT = b": \n\n"
+_STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
+_EVENT_ID = re.compile(r"(\d{1,15})\.(\d{1,19})")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request that `may` is asked about."""
+
+    chat_id: str
+    """The conversation, which need not exist."""
+    act: Act
+    headers: Mapping[str, str] = field(repr=False)
+    """By name in lower case."""
+    scope: Mapping[str, Any] = field(repr=False)
+    """The request as ASGI has it, with what middleware has added (``scope["user"]``)."""
+
+
+May: TypeAlias = Callable[[PageRequest], "bool | str | Awaitable[bool | str]"]
+"""Says whether a request may do what it wants with a conversation: False, True, or the name of the person, which
+decisions then have as their `by`."""
+
+
+class ChatApp:
+    """The conversations of `Chats` over HTTP. Make it with `Chats.app`.
+
+    Args:
+        chats: the conversations.
+        may: is asked before each act. The ids of conversations come from clients: compare their owner.
+        max_bytes: how large a request may be.
+        heartbeat: seconds of silence after which a comment is sent.
+        send_timeout: seconds that a client may take to make room; after that it counts as gone.
+        ai_version: the major version of the pages' AI SDK, 6 or 7.
+
+    Raises:
+        TypeError: `may` is no function.
+        ValueError: an option cannot be used.
+    """
+
+    def __init__(
+        self,
+        chats: ChatRuns,
+        *,
+        may: May,
+        max_bytes: int = MAX_BYTES,
+        heartbeat: float = 15.0,
+        send_timeout: float = 60.0,
+        ai_version: Literal[6, 7] = 7,
+    ) -> None:
+        if not callable(may):
+            raise TypeError(f"may is a function that says who may do what, not {type(may).__name__}")
+        if ai_version not in (6, 7):
+            raise ValueError(f"ai_version={ai_version!r}: known are 6 and 7")
+        self._chats = chats
+        self._may = may
+        self._max_bytes = checked_bound("max_bytes", max_bytes)
+        self._heartbeat_s, self._send_timeout_s = heartbeat, send_timeout
+        self._ai_version: Literal[6, 7] = ai_version
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            raise LocalProtocolError(f"conversations answer requests of type http, not {scope['type']}")
+        request = _Request(self, scope, receive, send)
+        try:
+            await request.answer()
+        except _Refused as refused:
+            await request.refuse(refused.status, refused.code, str(refused))
+        except BadRequest as error:
+            await request.refuse(error.status, "bad_request", str(error))
+        except ChatConflict as error:
+            await request.refuse(_STATUS.get(error.code, 409), error.code, str(error))
+        except JournalError:
+            await request.refuse(503, "unavailable", "the conversation is in use elsewhere; try again")
+        except _GoneError:
+            return
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class _GoneError(Exception):
+    """Raised when the client has gone."""
+
+
+class _Request:
+    """One request."""
+
+    def __init__(self, app: ChatApp, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        self._app = app
+        self._chats = app._chats
+        self._scope, self._receive, self._asgi_send = scope, receive, send
+        self._has_begun = False
+        self._by: str | None = None
+
+    async def answer(self) -> None:
+        method, parts = self._scope["method"], _path(self._scope)
+        match (method, *parts):
+            case ("POST",):
+                await self._post(self._ui_input, self._ui_encoder)
+            case ("POST", chat_id, "events"):
+                await self._post(lambda body: self._ui_input(body, chat_id), self._own_encoder)
+            case ("POST", chat_id, "stop"):
+                await self._stop(chat_id)
+            case ("GET", chat_id, "stream"):
+                await self._join(chat_id, self._ui_encoder)
+            case ("GET", chat_id, "events"):
+                await self._events(chat_id)
+            case ("DELETE", chat_id):
+                await self._check(chat_id, "delete")
+                await self._empty(204 if await self._chats.delete(chat_id) else 404)
+            case _:
+                raise _Refused(404, "not_found", f"there is no {method} {'/'.join(('', *parts))[:200]}")
+
+    async def _check(self, chat_id: str, act: Act) -> None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._scope["headers"]}
+        allowed = self._app._may(PageRequest(chat_id, act, headers, self._scope))
+        if isawaitable(allowed):
+            allowed = await allowed
+        if allowed is not True and not (isinstance(allowed, str) and allowed):
+            raise _Refused(403, "forbidden", "this conversation is not open to this request")
+        self._by = allowed if isinstance(allowed, str) else None
+
+    # -- routes --
+
+    async def _post(self, read: Callable[[bytes], ClientInput], encoder: Callable[[Joined], Encoder]) -> None:
+        given = read(await self._body())
+        await self._check(given.chat_id, "run")
+        joined = await self._chats.take(given, by=self._by)
+        await self._stream(joined, encoder(joined))
+
+    async def _join(self, chat_id: str, encoder: Callable[[Joined], Encoder]) -> None:
+        await self._check(chat_id, "read")
+        joined = await self._chats.join(chat_id)
+        if joined is None:
+            await self._empty(204)
+        else:
+            await self._stream(joined, encoder(joined))
+
+    async def _events(self, chat_id: str) -> None:
+        await self._check(chat_id, "read")
+        seen = _EVENT_ID.fullmatch(self._header(b"last-event-id"))
+        joined = await self._chats.join(chat_id)
+        if seen is None:
+            if joined is None:
+                await self._empty(204)
+                return
+        else:
+            joined = await self._chats.joined(chat_id, int(seen[1]), int(seen[2]))
+            if joined is None:
+                await self._empty(204)
+                return
+        await self._stream(joined, self._own_encoder(joined))
+
+    async def _stop(self, chat_id: str) -> None:
+        body = await self._body()
+        try:
+            given = orjson.loads(body or b"{}")
+            run_id = given.get("run")
+        except (ValueError, AttributeError):
+            raise _Refused(400, "bad_request", 'expected {"run": id} or nothing') from None
+        if not (run_id is None or isinstance(run_id, str)):
+            raise _Refused(400, "bad_request", "run: expected the id of a run")
+        await self._check(chat_id, "stop")
+        await self._chats.stop(chat_id, run_id)
+        await self._empty(204)
+
+    # -- protocols --
+
+    def _ui_input(self, body: bytes, chat_id: str | None = None) -> ClientInput:
+        from .ui_requests import read_ui_request
+
+        given = read_ui_request(body, max_bytes=self._app._max_bytes)
+        if chat_id is not None and given.chat_id != chat_id:
+            raise BadRequest("the body names another conversation than the address", path="id")
+        return given
+
+    def _ui_encoder(self, joined: Joined) -> Encoder:
+        from .ui_messages import UIMessages
+
+        return UIMessages(version=self._app._ai_version, message_id=joined.turn.run_id)
+
+    def _own_encoder(self, joined: Joined) -> Encoder:
+        from .own import OwnEvents
+
+        return OwnEvents()
+
+    # -- the stream --
+
+    async def _stream(self, joined: Joined, encoder: Encoder) -> None:
+        async with create_task_group() as tasks:
+            tasks.start_soon(self._until_gone, tasks.cancel_scope)
+            gone: _GoneError | None = None
+            try:  # not raised here: the group would wrap it
+                await self._write(joined, encoder)
+            except _GoneError as error:
+                gone = error
+            tasks.cancel_scope.cancel()
+        if gone is not None:
+            raise gone
+
+    async def _write(self, joined: Joined, encoder: Encoder) -> None:
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in {**HEADERS, **encoder.headers}.items()]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._has_begun = True
+        writer = _Writer(encoder, joined)
+        reader, entries = self._chats.reader(joined), list[Entry]()
+        body = b"".join(map(framed, encoder.begin()))
+        while True:
+            if body:
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
+            with anyio.move_on_after(self._app._heartbeat_s) as silence:
+                entries = await reader.next()
+            if silence.cancelled_caught:
+                body = _HEARTBEAT
+            elif entries[-1].seq <= joined.after:
+                writer.pass_over(entries)
+                body = b""
+            else:
+                body = writer.body(entries)
+                if isinstance(entries[-1], VisitEnd):
+                    break
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _until_gone(self, writing: CancelScope) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+        writing.cancel()
+
+    # -- ASGI --
+
+    async def _body(self) -> bytes:
+        body = bytearray()
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            body += message.get("body", b"")
+            if len(body) > self._app._max_bytes:
+                raise BadRequest("the body is too large", limit=f"max_bytes={self._app._max_bytes}", status=413)
+            if not message.get("more_body"):
+                return bytes(body)
+
+    def _header(self, name: bytes) -> str:
+        return next((value.decode("latin-1") for key, value in self._scope["headers"] if key.lower() == name), "")
+
+    async def refuse(self, status: int, code: str, message: str) -> None:
+        """Answers with an error, unless the response has begun."""
+        if not self._has_begun:
+            await self._json(status, {"error": {"code": code, "message": message}})
+
+    async def _empty(self, status: int) -> None:
+        await self._respond(status, b"", ())
+
+    async def _json(self, status: int, value: Any) -> None:
+        await self._respond(status, orjson.dumps(value), ((b"content-type", b"application/json"),))
+
+    async def _respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        fields = [*headers, (b"cache-control", b"no-store")]
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _send(self, message: Message) -> None:
+        try:
+            with anyio.fail_after(self._app._send_timeout_s):
+                await self._asgi_send(message)
+        except OSError as error:  # as ASGI has it, the client has gone; our TimeoutError is one, too
+            raise _GoneError from error
+
+
+class _Writer:
+    """Writes the entries of a run as the frames of one response."""
+
+    def __init__(self, encoder: Encoder, joined: Joined) -> None:
+        self._encoder = encoder
+        self._number = joined.turn.run_id.rpartition("/")[2]
+        self._held = None if encoder.can_retract else HeldBack()
+
+    def pass_over(self, entries: Sequence[Entry]) -> None:
+        """Tells the encoder of what the client has seen."""
+        for entry in entries:
+            if not isinstance(entry, VisitEnd):
+                for _ in self._shown(entry):
+                    continue
+
+    def body(self, entries: Sequence[Entry]) -> bytes:
+        """Returns the bytes of the entries; the end of a visit counts only where nothing follows."""
+        pieces: list[bytes] = []
+        for entry in entries:
+            if isinstance(entry, VisitEnd) and entry is not entries[-1]:
+                continue
+            frames = list(self._shown(entry))
+            for place, one in enumerate(frames, 1):  # one that comes back after the first of several gets all of them
+                pieces.append(framed(one, id=f"{self._number}.{entry.seq}" if place == len(frames) else None))
+        return b"".join(pieces)
+
+    def _shown(self, entry: Entry) -> Iterable[Frame]:
+        if isinstance(entry, VisitEnd):
+            left = () if self._held is None else self._held.finish()
+            for event in left:
+                yield from self._encoder(event)
+            yield from self._encoder(run_end(entry))
+        else:
+            for event in (entry,) if self._held is None else self._held.feed(entry):
+                yield from self._encoder(event)
+
+
+def _path(scope: Mapping[str, Any]) -> list[str]:
+    """Returns the parts of the path behind the place at which the application is mounted."""
+    path, root = scope["path"], scope.get("root_path", "")
+    rest = path[len(root) :] if root and path.startswith(root) else path
+    return [unquote(part) for part in rest.split("/") if part]

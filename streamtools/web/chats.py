@@ -1,0 +1,49 @@
+"""Serves the conversations of a web application: a page starts a run, joins it, leaves it, stops it.
+
+def answer(chat):
+    return agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)
+
+chats = Chats(journal="chats.db", run=answer)
+app.mount("/api/chat", chats.app(may=who_may))
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .app import ChatApp, May
+from .bodies import MAX_BYTES
+from .runs import ChatRuns
+
+
+class Chats(ChatRuns):
+    """The conversations of a web application, and the runs in them, which outlive their requests.
+
+    Args:
+        journal: the file that keeps all of it: a path, a `SqliteStore` or a `Journal`. Several processes may share it.
+        run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
+            called again, and has to make the same one.
+        log: keeps what readers may see; by default the same file.
+
+    Raises:
+        TypeError: `run` is no function, or `journal` nothing that keeps runs.
+    """
+
+    def app(
+        self,
+        *,
+        may: May,
+        max_bytes: int = MAX_BYTES,
+        heartbeat: float = 15.0,
+        send_timeout: float = 60.0,
+        ai_version: Literal[6, 7] = 7,
+    ) -> ChatApp:
+        """Returns the conversations as an ASGI application, to be mounted; the arguments are those of `ChatApp`."""
+        return ChatApp(
+            self,
+            may=may,
+            max_bytes=max_bytes,
+            heartbeat=heartbeat,
+            send_timeout=send_timeout,
+            ai_version=ai_version,
+        )

@@ -1,0 +1,217 @@
+"""Keeps which runs a conversation is made of, what began each, and what it has added to the history.
+
+    chats   one row a conversation: the run that it ends with at present
+    turns   one row a run: the run before it, the user's message, the messages that the run added, and how it ended
+
+A run belongs to one conversation. A branch begins with a run whose predecessor is not the latest one: the user has
+edited a message, or wants another answer. The tables lie in the file of the journal that has the runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from ..dispatch.journal import Waiter
+from ..dispatch.store_sqlite import SqliteStore
+from ..errors import JournalError
+from .client_input import UserFile, UserMessage, UserText
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
+    " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
+    " visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT)",
+    "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
+)
+_COLUMNS = "chat_id, run_id, before, message_id, message, visits, wire, added, outcome"
+_MAX_ADDED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """One run of a conversation: the user's message, and what the run has made of it."""
+
+    chat_id: str
+    run_id: str
+    before: str | None
+    """The run before it; None if it begins the conversation."""
+    message: UserMessage = field(repr=False)
+    visits: int
+    """How often somebody has gone on with it."""
+    wire: str | None
+    """The wire of `added`."""
+    added: list[Any] | None = field(repr=False)
+    """The messages that the run has added so far, in the wire's shape; None before its first end."""
+    outcome: str | None
+    """A `RunOutcome`, of the latest visit that came to its end; None if there was none."""
+
+
+class Conversations:
+    """The conversations in a journal's file.
+
+    Args:
+        store: the file.
+    """
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def head(self, chat_id: str) -> ChatTurn | None:
+        """Returns the run that a conversation ends with; None if there is no such conversation."""
+        query = f"SELECT {_COLUMNS} FROM turns WHERE run_id = (SELECT head FROM chats WHERE chat_id = ?)"
+        return await self._one(query, chat_id)
+
+    async def turn(self, run_id: str) -> ChatTurn | None:
+        """Returns a run."""
+        return await self._one(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", run_id)
+
+    async def with_message(self, chat_id: str, message_id: str) -> ChatTurn | None:
+        """Returns the latest run that a message of the user's has begun."""
+        query = f"SELECT {_COLUMNS} FROM turns WHERE chat_id = ? AND message_id = ? ORDER BY number DESC LIMIT 1"
+        return await self._one(query, chat_id, message_id)
+
+    async def up_to(self, turn: ChatTurn) -> list[ChatTurn]:
+        """Returns the runs of a conversation up to this one, without the branches beside."""
+        return await self._store.hand_over(partial(_chain, turn))()
+
+    async def begin(self, chat_id: str, before: str | None, message: UserMessage, head: str | None) -> ChatTurn | None:
+        """Adds a run, and makes it the conversation's end; None if that is not `head` any more."""
+        return await self._store.hand_over(partial(_begin, chat_id, before, message, head))()
+
+    async def visit(self, run_id: str) -> int:
+        """Returns the number of a visit to a run, from 0."""
+        return await self._store.hand_over(partial(_visit, run_id))()
+
+    def finish(
+        self,
+        run_id: str,
+        wire: str,
+        added: list[Any],
+        outcome: str | None,
+        check: Callable[[sqlite3.Connection], None],
+    ) -> Waiter:
+        """Hands over what a visit has come to; `check` runs in the same transaction, and may raise.
+
+        Raises:
+            PydanticSerializationError: a message is no JSON.
+        """
+        values = (wire, to_json(added), outcome, run_id)
+
+        def work(connection: sqlite3.Connection) -> None:
+            check(connection)
+            connection.execute("UPDATE turns SET wire = ?, added = ?, outcome = ? WHERE run_id = ?", values)
+
+        return self._store.hand_over(work)
+
+    async def runs(self, chat_id: str | None = None) -> list[tuple[str, str]]:
+        """Returns the conversation and the id of each run, those of all conversations without a `chat_id`."""
+        return await self._store.hand_over(partial(_runs, chat_id))()
+
+    async def delete(self, chat_id: str) -> None:
+        """Forgets a conversation."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            _make_tables(connection)
+            connection.execute("DELETE FROM turns WHERE chat_id = ?", (chat_id,))
+            connection.execute("DELETE FROM chats WHERE chat_id = ?", (chat_id,))
+
+        await self._store.hand_over(work)()
+
+    async def _one(self, query: str, *values: str) -> ChatTurn | None:
+        def work(connection: sqlite3.Connection) -> ChatTurn | None:
+            _make_tables(connection)
+            row = connection.execute(query, values).fetchone()
+            return None if row is None else _read(row)
+
+        return await self._store.hand_over(work)()
+
+
+# -- in the store's thread ---------------------------------------------------------------------------------------------
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        connection.execute(table)
+
+
+def _chain(turn: ChatTurn, connection: sqlite3.Connection) -> list[ChatTurn]:
+    turns, known = [turn], {turn.run_id}
+    while (before := turns[-1].before) is not None:
+        row = connection.execute(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", (before,)).fetchone()
+        if row is None or before in known:
+            raise JournalError(f"the conversation {turn.chat_id!r} has lost a run, or is a circle")
+        known.add(before)
+        turns.append(_read(row))
+    return turns[::-1]
+
+
+def _begin(
+    chat_id: str, before: str | None, message: UserMessage, head: str | None, connection: sqlite3.Connection
+) -> ChatTurn | None:
+    _make_tables(connection)
+    found = connection.execute("SELECT head FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
+    if (None if found is None else found[0]) != head:
+        return None
+    (count,) = connection.execute("SELECT count(*) FROM turns WHERE chat_id = ?", (chat_id,)).fetchone()
+    run_id = f"{chat_id}/{count + 1}"
+    insert = "INSERT INTO turns (chat_id, run_id, before, message_id, message) VALUES (?, ?, ?, ?, ?)"
+    connection.execute(insert, (chat_id, run_id, before, message.id, _written(message)))
+    change = "INSERT INTO chats VALUES (?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET head = excluded.head"
+    connection.execute(change, (chat_id, time.time(), run_id))
+    return ChatTurn(chat_id, run_id, before, message, 0, None, None, None)
+
+
+def _visit(run_id: str, connection: sqlite3.Connection) -> int:
+    connection.execute("UPDATE turns SET visits = visits + 1 WHERE run_id = ?", (run_id,))
+    row = connection.execute("SELECT visits FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise JournalError(f"the run {run_id!r} belongs to no conversation any more")
+    return int(row[0]) - 1
+
+
+def _runs(chat_id: str | None, connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    _make_tables(connection)
+    query = "SELECT chat_id, run_id FROM turns WHERE ?1 IS NULL OR chat_id = ?1 ORDER BY number"
+    return [(str(chat), str(run)) for chat, run in connection.execute(query, (chat_id,))]
+
+
+def _read(row: tuple[Any, ...]) -> ChatTurn:
+    chat_id, run_id, before, message_id, message, visits, wire, added, outcome = row
+    try:
+        texts = (chat_id, run_id, message_id, *(one for one in (before, wire, outcome) if one is not None))
+        if not all(type(one) is str for one in texts) or type(visits) is not int:
+            raise ValueError("texts and a number were expected")
+        parts = tuple(_read_part(**one) for one in from_json(message))
+        read = None if added is None else json.loads(added[:_MAX_ADDED_BYTES])
+        if not isinstance(read, list | None):
+            raise ValueError("messages were expected")
+        return ChatTurn(chat_id, run_id, before, UserMessage(message_id, parts), visits, wire, read, outcome)
+    except (ValueError, TypeError, LookupError) as error:
+        raise JournalError("a conversation has a row that nobody here has written") from error
+
+
+def _written(message: UserMessage) -> bytes:
+    return to_json(
+        [
+            {"text": part.text}
+            if isinstance(part, UserText)
+            else {"media_type": part.media_type, "url": part.url, "filename": part.filename}
+            for part in message.parts
+        ]
+    )
+
+
+def _read_part(
+    text: str | None = None, media_type: str = "", url: str = "", filename: str | None = None
+) -> UserText | UserFile:
+    if not all(type(one) is str for one in (text or "", media_type, url, filename or "")):
+        raise ValueError("texts were expected")
+    return UserFile(media_type=media_type, url=url, filename=filename) if text is None else UserText(text)

@@ -1,0 +1,222 @@
+"""Shows a run to its readers while it goes on here, and writes its log.
+
+Theory of operation. `LiveRun` is an observer of the run: each event becomes an entry at once, and readers that wait are
+woken. What is new is written in batches, under the run's lease, by one task. It is handed over at the end of each
+response as well, in front of the response itself: the file's thread does one after the other, so that the log is never
+behind the journal by a step.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
+from typing import Any
+
+import anyio
+
+from ..dispatch.journal import JournalLease, Waiter
+from ..errors import RunStillRunning, RunTakenOver, StreamError
+from ..events import (
+    AttemptDiscarded,
+    CausedEvent,
+    Event,
+    OutputDelta,
+    StreamEnd,
+    ToolCallFragment,
+    UnknownPayload,
+)
+from ..pipelines.agent_loop import AgentLoop
+from ..text import type_name
+from .log import VISIT, Entry, Log, VisitEnd
+from .shown import Shown
+
+_BATCH_S = 0.05
+_MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
+_HIDDEN = (OutputDelta, ToolCallFragment, UnknownPayload)
+_UNSHOWN = {"request": None, "resume_from": None, "provider_state": None, "usage_raw": None}
+"""Fields of events that are no reader's concern: what the model was asked, and what its provider wants back."""
+_logger = logging.getLogger("streamtools")
+_set = object.__setattr__
+
+
+class LiveRun:
+    """One visit to a run, as its readers see it.
+
+    Args:
+        run_id: the run's.
+        visit: how often somebody had gone on with it before.
+        shown: what its readers know of these.
+        log: keeps the entries.
+        finish: keeps the end of the visit, beside the log; it is called under the lease, when the run's outcome is
+            known.
+    """
+
+    sees_originals = True
+    event_types: Collection[type[Event]] | None = None
+
+    def __init__(
+        self, run_id: str, visit: int, shown: Shown, log: Log, finish: Callable[[AgentLoop, JournalLease], Waiter]
+    ) -> None:
+        self.run_id = run_id
+        self.first = visit * VISIT
+        """The number in front of those of this visit."""
+        self.ended: VisitEnd | None = None
+        self.failure: Exception | None = None
+        """The error that ended the run here."""
+        self.has_moved = False
+        """True if another process goes on with the run."""
+        self._shown = shown
+        self._log = log
+        self._finish = finish
+        self._loop: AgentLoop | None = None
+        self._copies: Any = None
+        self._entries: list[Entry] = []
+        self._dropped = 0  # from the beginning of `_entries`
+        self._written = 0  # of all entries
+        self._writing: list[Waiter] = []
+        self._end: VisitEnd | None = None
+        self._awaited: anyio.Event | None = None
+        self._unwritten = anyio.Event()
+
+    # -- the run --
+
+    def attach(self, loop: AgentLoop) -> None:
+        """Watches a run that is to be entered."""
+        self._loop = loop
+        self._copies = loop.trajectory.copies(for_pages=True)
+        loop.trajectory.observers = (self, *loop.trajectory.observers)
+
+    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
+        """Returns None: nothing is to be held."""
+        return None
+
+    def on_event(self, event: Event) -> None:
+        """Adds an event."""
+        if isinstance(event, _HIDDEN):
+            return
+        for added in self._shown.added(event, self.first + event.seq - 1):
+            copies: Iterable[Event] = (added,) if self._copies is None else self._copies.of(added)
+            for one in copies:
+                self._add(_entry(one, self.first, is_new=added is not event))
+        if isinstance(event, StreamEnd):
+            self._hand_over()
+
+    def end_run(self, outcome: str | None, error: BaseException | None, /) -> None:
+        """Writes the rest, and the end, while the run is still held here."""
+        assert self._loop is not None, "it was attached"
+        suspended = self._loop.suspended
+        kind = error.kind if isinstance(error, StreamError) else None if error is None else "internal_error"
+        waiting = () if suspended is None else tuple(call.call_id for call in suspended.calls)
+        self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting)
+        self._hand_over(self._end)
+        lease = self._lease
+        if lease is not None:
+            self._writing.append(self._finish(self._loop, lease))
+
+    # -- readers --
+
+    def since(self, seq: int) -> Sequence[Entry] | None:
+        """Returns the entries with numbers above this one; None if some of them are in the log alone."""
+        if self._dropped and self._entries and seq < self._entries[0].seq:
+            return None
+        return self._entries[bisect_right(self._entries, seq, key=lambda entry: entry.seq) :]
+
+    async def wait(self) -> None:
+        """Waits for another entry, or for the end."""
+        if self._awaited is None:
+            self._awaited = anyio.Event()
+        await self._awaited.wait()
+
+    def _add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._unwritten.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._awaited is not None:
+            awaited, self._awaited = self._awaited, None
+            awaited.set()
+
+    # -- the log --
+
+    async def keep_writing(self) -> None:
+        """Writes what is new, batch by batch, until it is cancelled."""
+        while True:
+            await self._unwritten.wait()
+            await anyio.sleep(_BATCH_S)
+            self._unwritten = anyio.Event()
+            self._hand_over()
+            await self._settle()
+            self._forget_early()
+
+    async def finish(self, failure: Exception | None) -> None:
+        """Shows the end to the readers, when all is written."""
+        await self._settle()
+        if isinstance(failure, (RunStillRunning, RunTakenOver)):
+            self.has_moved = True
+            self._wake()
+            return
+        if self._end is None:  # the run could not begin
+            kind = getattr(failure, "kind", "internal_error")
+            self._end = VisitEnd(self._last + 1, "error", kind)
+        self.failure = failure
+        self._entries.append(self._end)
+        self.ended = self._end
+        self._wake()
+
+    @property
+    def _last(self) -> int:
+        return self._entries[-1].seq if self._entries else self.first
+
+    @property
+    def _lease(self) -> JournalLease | None:
+        journaled = None if self._loop is None else self._loop.journaled
+        return None if journaled is None else journaled.lease
+
+    def _hand_over(self, *ends: Entry) -> None:
+        lease = self._lease
+        batch = [*self._entries[self._written - self._dropped :], *ends]
+        if lease is None or not batch:
+            return
+        self._written = self._dropped + len(self._entries)
+        try:
+            self._writing.append(self._log.append(self.run_id, batch, lease))
+        except Exception as error:  # the store is closed
+            self._lost(error)
+
+    async def _settle(self) -> None:
+        while self._writing:
+            waiter = self._writing.pop(0)
+            try:
+                await waiter()
+            except Exception as error:  # the run goes on: its journal says whether it may
+                self._lost(error)
+
+    def _lost(self, error: Exception) -> None:
+        words = "run %s: readers in other processes miss some of it, since its log could not be written (%s)"
+        _logger.warning(words, self.run_id, type_name(error))
+
+    def _forget_early(self) -> None:
+        if len(self._entries) > 2 * _MOST_KEPT:
+            kept = min(self._written - self._dropped, len(self._entries) - _MOST_KEPT)
+            del self._entries[:kept]
+            self._dropped += kept
+
+
+def _entry(event: Event, first: int, *, is_new: bool) -> Event:
+    """Returns an event as the log has it: numbered among all visits, and without what is no reader's concern."""
+    shift = 0 if is_new else first
+    if not isinstance(event, CausedEvent) and not shift:  # a delta, as most are
+        return event
+    entry = copy(event)
+    for name, value in _UNSHOWN.items():
+        if getattr(entry, name, None):
+            _set(entry, name, value)
+    if shift:
+        _set(entry, "seq", shift + event.seq)
+        if isinstance(event, AttemptDiscarded):
+            _set(entry, "from_seq", shift + event.from_seq)
+    return entry

@@ -1,0 +1,127 @@
+"""Reads a run for one page: what its log has, then what goes on, in this process or in another one.
+
+A reader holds nothing of the run. It takes what lies behind its place in one go, so that one that is slow, or late,
+gets joined deltas, and nothing that was taken back before it could be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+
+import anyio
+
+from ..events import AttemptDiscarded, Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from .live import LiveRun
+from .log import Entry, Log, VisitEnd
+
+LOOKS_EVERY_S = 0.2
+"""Seconds between two looks into the log of a run of another process."""
+
+
+class Reader:
+    """The place of one page in a run.
+
+    Args:
+        run_id: the run's.
+        log: the entries so far.
+        find_live: returns the run where it goes on in this event loop.
+        is_held: returns whether any process goes on with it.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        log: Log,
+        find_live: Callable[[str], LiveRun | None],
+        is_held: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._run_id = run_id
+        self._log = log
+        self._find_live = find_live
+        self._live: LiveRun | None = find_live(run_id)
+        self._is_held = is_held
+        self.seq = -1
+        """The number of the last entry that was taken."""
+        self.seen = -1
+        """The number of the last entry that the page has seen already."""
+
+    async def past(self) -> list[Entry]:
+        """Returns what there is now, to the last entry, and takes it."""
+        found: list[Entry] = []
+        while entries := await self._now():
+            found.extend(entries)
+            self.seq = entries[-1].seq
+        return found
+
+    async def next(self) -> list[Entry]:
+        """Waits for more, and takes all there is, joined. The end of a visit is the last; it is of the outcome
+        ``interrupted`` if the process that went on with the run is gone."""
+        was_held = True
+        while True:
+            entries = await self._now()
+            if entries:
+                # One that comes back may have seen the first of a row.
+                entries = [entry for entry in entries if entry.seq <= self.seen] or entries
+                self.seq = entries[-1].seq
+                return joined(entries)
+            if self._live is not None and self._live.ended is None:
+                await self._live.wait()
+            elif was_held:
+                was_held = await self._is_held(self._run_id)  # and once more, if it has ended since the last look
+                await anyio.sleep(LOOKS_EVERY_S if was_held else 0)
+            else:
+                return [VisitEnd(self.seq + 1, "interrupted")]
+
+    async def _now(self) -> Sequence[Entry]:
+        known = self._live
+        if known is None or known.has_moved or (known.ended is not None and self.seq >= known.ended.seq):
+            self._live = self._find_live(self._run_id)
+        live = self._live
+        if live is not None and self.seq >= live.first - 1:
+            entries = live.since(self.seq)
+            if entries is not None:
+                return entries
+        entries = await self._log.read(self._run_id, self.seq)
+        if entries or live is None:
+            return entries
+        self.seq = max(self.seq, live.first - 1)  # all earlier visits are read
+        return live.since(self.seq) or ()
+
+
+def joined(entries: Iterable[Entry]) -> list[Entry]:
+    """Returns entries without what was taken back among them, and with the deltas of a row as one."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, AttemptDiscarded) and kept and kept[0].seq <= entry.from_seq:
+            while kept and kept[-1].seq >= entry.from_seq:
+                kept.pop()
+            continue
+        kept.append(entry)
+    found: list[Entry] = []
+    row: list[Event] = []
+    for entry in kept:
+        if row and not _follows(row[-1], entry):
+            found.append(_joined(row))
+            row = []
+        if isinstance(entry, (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)):
+            row.append(entry)
+        else:
+            found.append(entry)
+    return [*found, _joined(row)] if row else found
+
+
+def _follows(one: Event, other: Entry) -> bool:
+    if type(one) is not type(other) or isinstance(other, VisitEnd) or one.step != other.step:
+        return False
+    return not isinstance(one, ToolCallDelta) or (isinstance(other, ToolCallDelta) and one.call_id == other.call_id)
+
+
+def _joined(row: Sequence[Event]) -> Event:
+    last = row[-1]
+    if len(row) == 1:
+        return last
+    if isinstance(last, ToolCallDelta):
+        text = "".join(one.delta for one in row if isinstance(one, ToolCallDelta))
+        return ToolCallDelta(last.call_id, text, seq=last.seq, step=last.step)
+    return replace(last, text="".join(one.text for one in row))  # type: ignore[call-arg, attr-defined]

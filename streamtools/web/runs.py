@@ -1,0 +1,399 @@
+"""Runs conversations apart from the requests that ask for it: begins a run, joins it, stops it, goes on with it.
+
+In: what clients have sent (`ClientInput`). Out: a place in a run to read from (`Joined`).
+
+Theory of operation. A conversation is a chain of runs in one journal (`conversations`). Each run is a task of the event
+loop's own here (`live`), with a log that its readers take from (`readers`), so that a request that ends takes nothing
+with it. A run whose calls wait for people is left; whoever decides puts the decision on record, and has the run gone on
+with. One that lost its process goes on with the next request that asks for it, or by `recover`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypedDict
+
+import anyio
+from anyio import CancelScope, create_task_group
+
+from ..dispatch import Decision, SqliteStore
+from ..dispatch.journal import Journal, JournalLease, Waiter, journal_of, lease_key
+from ..dispatch.suspended import Suspended, SuspendedCall
+from ..errors import (
+    AnswerError,
+    ChatConflict,
+    DecisionError,
+    JournalError,
+    RunStillRunning,
+    RunTakenOver,
+    StreamError,
+)
+from ..event_loop import spawn
+from ..history import convert, repair
+from ..pipelines.agent_loop import AgentLoop
+from ..text import type_name
+from ..wires import Wire, find
+from .approval_ids import read_approval_id
+from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, to_wire
+from .conversations import ChatTurn, Conversations
+from .live import LiveRun
+from .log import Log, SqliteLog
+from .readers import Reader
+from .shown import Shown
+
+_logger = logging.getLogger("streamtools")
+_MOST_ID_CHARS = 256
+
+
+class RunOptions(TypedDict):
+    """The options of `agent_loop` that make a run one of a conversation."""
+
+    journal: Journal
+    run_id: str
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A conversation whose user has said something: what `Chats` calls its `run` with."""
+
+    id: str
+    """The conversation."""
+    run_id: str
+    """The run to make."""
+    message: UserMessage
+    """What the user has said last."""
+    _journal: Journal = field(repr=False)
+    _turns: Sequence[ChatTurn] = field(repr=False)
+
+    @property
+    def options(self) -> RunOptions:
+        """The options to pass on: ``agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)``."""
+        return {"journal": self._journal, "run_id": self.run_id, "conversation_id": self.id}
+
+    def messages(self, wire: Wire | str) -> list[Any]:
+        """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted.
+
+        Raises:
+            BadRequest: the wire has no place for a file of the user's.
+            ExportError: there is no such wire.
+        """
+        target, messages = find(wire), list[Any]()
+        for turn in self._turns[:-1]:
+            messages += to_wire(turn.message, target)
+            if turn.added:
+                assert turn.wire is not None, "stored beside them"
+                messages += turn.added if turn.wire == target.name else convert(turn.added, turn.wire, target).messages
+        return repair([*messages, *to_wire(self.message, target)], target)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A run that a client may read."""
+
+    turn: ChatTurn
+    after: int
+    """The number of the last entry of its log that the client has seen; -1 if none."""
+
+
+Run = Callable[[Chat], AgentLoop | Awaitable[AgentLoop]]
+
+
+class ChatRuns:
+    """The conversations of a journal, and the runs in them. `streamtools.web.Chats` serves them.
+
+    Args:
+        journal: the file that keeps all of it: a path, a `SqliteStore` or a `Journal`. Several processes may share it.
+        run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
+            called again, and has to make the same one.
+        log: keeps what readers may see; by default the same file.
+
+    Raises:
+        TypeError: `run` is no function, or `journal` nothing that keeps runs.
+    """
+
+    def __init__(self, *, journal: str | os.PathLike[str] | SqliteStore | Journal, run: Run, log: Log | None = None):
+        if not callable(run):
+            raise TypeError(f"run is a function that returns an agent_loop(...), not {type(run).__name__}")
+        self.journal = Journal(journal_of(journal).store, wait=0)
+        """The runs."""
+        self._run = run
+        self._store = self.journal.store
+        self._log: Log = SqliteLog(self._store) if log is None else log
+        self._conversations = Conversations(self._store)
+        self._live: dict[str, LiveRun] = {}
+        self._scopes: dict[str, CancelScope] = {}
+        self._starting: anyio.Lock | None = None
+
+    # -- what clients ask for --
+
+    async def take(self, given: ClientInput, *, by: str | None = None) -> Joined:
+        """Does what a client asks for: begins a run, or goes on with one. The same request again begins nothing.
+
+        Args:
+            given: what the client has sent.
+            by: who it is, for decisions.
+
+        Raises:
+            ChatConflict: the conversation has a run that goes on, or waits for people; or an answer is to nothing.
+            BadRequest: the request cannot be taken.
+        """
+        head = await self._conversations.head(given.chat_id)
+        if given.trigger == "resume":
+            return await self._answered(head, given, by)
+        if given.trigger == "regenerate":
+            return await self._regenerated(head, given)
+        message = given.message
+        if message is None:
+            raise ChatConflict("nothing_said", "the request has neither a message of the user's nor an answer")
+        known = await self._conversations.with_message(given.chat_id, message.id)
+        if known is not None and known.message == message:
+            if head is not None and known.run_id == head.run_id:  # the same request again
+                await self._go_on(known)
+                return Joined(known, -1)
+            if given.trigger != "edit":
+                raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
+        await self._check_free(head)
+        before = None if head is None else head.run_id
+        return await self._begun(given.chat_id, known.before if known is not None else before, message, head)
+
+    async def join(self, chat_id: str) -> Joined | None:
+        """Returns the run that goes on in a conversation; None if none does. One whose process has died goes on."""
+        head = await self._conversations.head(chat_id)
+        return Joined(head, -1) if head is not None and await self._go_on(head) else None
+
+    async def joined(self, chat_id: str, number: int, seq: int) -> Joined | None:
+        """Returns the place at which a client that comes back goes on reading; None if nothing is left to read.
+
+        Raises:
+            ChatConflict: the log of the run has expired.
+        """
+        turn = await self._conversations.turn(f"{chat_id}/{number}")
+        if turn is None or turn.chat_id != chat_id:
+            raise ChatConflict("expired", "there is no such run any more; load the conversation anew")
+        joined = Joined(turn, seq)
+        if turn.run_id in self._live or await self._is_held(turn.run_id):
+            return joined
+        reader = self.reader(joined)
+        reader.seq = seq
+        if await reader.past():
+            return joined
+        if not await self.reader(Joined(turn, -1)).past():
+            raise ChatConflict("expired", "the log of this run has expired; load the conversation anew")
+        return None
+
+    async def stop(self, chat_id: str, run_id: str | None = None) -> bool:
+        """Has the run of a conversation stopped, wherever it goes on; returns False if none does, or not this one."""
+        head = await self._conversations.head(chat_id)
+        if head is None or (run_id is not None and run_id != head.run_id):
+            return False
+        try:
+            await self.journal.stop(head.run_id)
+        except JournalError:  # it has not begun, or is over
+            return False
+        if head.outcome == "suspended":  # nobody goes on with it who would read that
+            await self._start(head)
+        return True
+
+    async def history(self, chat_id: str) -> list[ChatTurn] | None:
+        """Returns the runs of a conversation up to its latest one, without branches beside; None if there are none."""
+        head = await self._conversations.head(chat_id)
+        return None if head is None else await self._conversations.up_to(head)
+
+    async def delete(self, chat_id: str) -> bool:
+        """Stops and removes a conversation: runs, logs and messages. Which calls have had an effect stays known, so
+        that none runs twice. Returns False if there is none.
+
+        Raises:
+            RunStillRunning: another process goes on with a run; stop it first.
+        """
+        runs = await self._conversations.runs(chat_id)
+        for _, run_id in runs:
+            if (scope := self._scopes.get(run_id)) is not None:
+                scope.cancel()
+            while (live := self._live.get(run_id)) is not None:
+                await live.wait()
+        for _, run_id in runs:
+            await self.journal.forget(run_id)
+        await self._log.delete([run_id for _, run_id in runs])
+        await self._conversations.delete(chat_id)
+        return bool(runs)
+
+    async def recover(self) -> list[str]:
+        """Goes on with every run whose process has died; returns their conversations."""
+        found = []
+        for chat_id in dict.fromkeys(chat for chat, _ in await self._conversations.runs()):
+            head = await self._conversations.head(chat_id)
+            if head is not None and head.run_id not in self._live and await self._go_on(head):
+                found.append(chat_id)
+        return found
+
+    def reader(self, joined: Joined) -> Reader:
+        """Returns the place of a client in a run, from its beginning."""
+        reader = Reader(joined.turn.run_id, self._log, self._live.get, self._is_held)
+        reader.seen = joined.after
+        return reader
+
+    async def aclose(self) -> None:
+        """Leaves the runs that go on here; they go on with the next request, or by `recover`."""
+        for scope in list(self._scopes.values()):
+            scope.cancel()
+        while self._live:
+            await next(iter(self._live.values())).wait()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+    # -- runs --
+
+    async def _begun(self, chat_id: str, before: str | None, message: UserMessage, head: ChatTurn | None) -> Joined:
+        if not 0 < len(chat_id) <= _MOST_ID_CHARS:
+            raise ChatConflict("bad_id", f"the id of a conversation has 1 to {_MOST_ID_CHARS} characters")
+        turn = await self._conversations.begin(chat_id, before, message, None if head is None else head.run_id)
+        if turn is None:
+            raise ChatConflict("running", "somebody else has just begun a run in this conversation")
+        await self._start(turn)
+        return Joined(turn, -1)
+
+    async def _regenerated(self, head: ChatTurn | None, given: ClientInput) -> Joined:
+        turn = head
+        if given.message_id is not None:
+            turn = await self._conversations.turn(given.message_id) or await self._conversations.with_message(
+                given.chat_id, given.message_id
+            )
+        if head is None or turn is None or turn.chat_id != given.chat_id:
+            raise ChatConflict("unknown_message", "the conversation has no such message")
+        await self._check_free(head)
+        return await self._begun(given.chat_id, turn.before, turn.message, head)
+
+    async def _answered(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
+        if head is None:
+            raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
+        seen = await self.reader(Joined(head, -1)).past()
+        waiting = await self.journal.suspended(head.run_id)
+        calls = () if waiting is None else waiting.calls
+        decisions = [found for one in given.approvals if (found := _decision(head.run_id, one, calls, by)) is not None]
+        results = [(call, one) for one in given.results if (call := _call_of(one, calls)) is not None]
+        if not decisions and not results:
+            raise ChatConflict("nothing_waits", "no call waits for any of these answers")
+        try:
+            assert waiting is not None, "has the calls"
+            await self._record(waiting, decisions, results)
+        except (DecisionError, AnswerError, JournalError) as error:
+            raise ChatConflict("decided", str(error)) from error
+        await self._go_on(head, resumes=True)
+        return Joined(head, seen[-1].seq if seen else -1)
+
+    async def _record(
+        self, waiting: Suspended, decisions: Sequence[Decision], results: Sequence[tuple[SuspendedCall, ClientResult]]
+    ) -> None:
+        await self.journal.decide(waiting, *decisions)
+        for call, one in results:
+            await self.journal.answer(waiting.run_id, call.call_id, one.value, is_error=one.is_error)
+
+    async def _check_free(self, head: ChatTurn | None) -> None:
+        if head is None:
+            return
+        if await self._go_on(head):
+            raise ChatConflict("running", "a run goes on in this conversation; stop it, or wait for its end")
+        if head.outcome == "suspended":
+            raise ChatConflict("waiting", "calls wait for a decision in this conversation; decide about them first")
+
+    async def _go_on(self, turn: ChatTurn, *, resumes: bool = False) -> bool:
+        """Returns whether a run goes on; begins to go on with it if nobody does who should."""
+        if turn.run_id in self._live or await self._is_held(turn.run_id):
+            return True
+        if not resumes and turn.outcome not in (None, "left"):
+            return False
+        await self._start(turn)
+        return True
+
+    async def _is_held(self, run_id: str) -> bool:
+        key = lease_key(run_id)
+        return await self._store.hand_over(lambda connection: self._store.is_held(key, connection))()
+
+    async def _start(self, turn: ChatTurn) -> None:
+        self._starting = self._starting or anyio.Lock()
+        async with self._starting:
+            if turn.run_id in self._live:
+                return
+            visit = await self._conversations.visit(turn.run_id)
+            shown = await self.reader(Joined(turn, -1)).past() if visit else ()
+            live = LiveRun(turn.run_id, visit, Shown(shown), self._log, self._finish)
+            self._live[turn.run_id] = live
+            self._scopes[turn.run_id] = CancelScope()
+        spawn(self._drive, (turn, live))
+
+    async def _drive(self, given: tuple[ChatTurn, LiveRun]) -> None:
+        """Goes on with a run until it ends or is left. Contains its errors."""
+        turn, live = given
+        failure: Exception | None = None
+        try:
+            with self._scopes[turn.run_id]:
+                failure = await self._visit(turn, live)
+        except Exception as error:
+            failure = error
+        finally:
+            with CancelScope(shield=True):
+                await live.finish(failure)
+            del self._live[turn.run_id], self._scopes[turn.run_id]
+        if failure is not None and not isinstance(failure, (StreamError, RunStillRunning, RunTakenOver)):
+            _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
+
+    async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
+        chat = Chat(turn.chat_id, turn.run_id, turn.message, self.journal, await self._conversations.up_to(turn))
+        made = self._run(chat)
+        loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
+        self._check(loop, chat)
+        live.attach(loop)
+        failure: Exception | None = None
+        async with create_task_group() as tasks:
+            tasks.start_soon(live.keep_writing)
+            try:  # not raised here: the group would wrap it
+                async with loop:
+                    async for _ in loop:
+                        continue
+            except Exception as error:
+                failure = error
+            tasks.cancel_scope.cancel()
+        return failure
+
+    def _check(self, loop: Any, chat: Chat) -> None:
+        if not isinstance(loop, AgentLoop):
+            raise TypeError(f"run has to return an agent_loop(...), not {type_name(loop)}")
+        journaled = loop.journaled
+        if journaled is None or journaled.journal is not self.journal or journaled.run_id != chat.run_id:
+            raise TypeError("run has to make the run of this conversation: agent_loop(..., **chat.options)")
+
+    def _finish(self, loop: AgentLoop, lease: JournalLease) -> Waiter:
+        """Hands over what a visit to a run has come to."""
+        begun, messages = loop.begun_with, loop.messages
+        added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
+        return self._conversations.finish(lease.run_id, loop.wire.name, added, loop.outcome, lease.check)
+
+
+def _decision(run_id: str, given: ClientApproval, calls: Sequence[SuspendedCall], by: str | None) -> Decision | None:
+    """Returns a person's decision, if it is about a call that waits, as it was shown."""
+    named = read_approval_id(given.id)
+    if named is None or named.run_id != run_id or given.arguments is not None:
+        return None
+    for call in calls:
+        if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):
+            return Decision.on(call, given.approved, by=by, reason=given.reason)
+    return None
+
+
+def _call_of(given: ClientResult, calls: Sequence[SuspendedCall]) -> SuspendedCall | None:
+    """Returns the call that waits for a client's result."""
+    named = read_approval_id(given.call_id)
+    for call in calls:
+        ids = (call.call_id,) if named is None else (named.call_id,)
+        if call.waits_for == "answer" and (call.call_id in ids or given.call_id.rpartition("@")[0] == call.call_id):
+            return call
+    return None

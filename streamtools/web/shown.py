@@ -1,0 +1,149 @@
+"""Knows what the readers of a run have been shown, so that a later visit repeats nothing and takes back the rest.
+
+In: the entries of earlier visits; then the events of this one, in order. Out: the events to add to the log.
+
+    the step was suspended, or its response is on record    what was shown is left out, by kinds and ids
+    it broke off in the middle                              `AttemptDiscarded` ("crash"), and the step again
+    it was over                                             nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import AnswerPending, ApprovalPending
+from ..events import (
+    AnswerRequested,
+    ApprovalRequested,
+    ApprovalResolved,
+    AttemptBegan,
+    AttemptCommitted,
+    AttemptDiscarded,
+    Event,
+    MessageAdded,
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    ToolProgress,
+    ToolStarted,
+)
+from ..parts import StepOutcome
+from .log import Entry, VisitEnd
+
+_OF_CALLS = (AnswerRequested, ApprovalRequested, ApprovalResolved, ToolStarted, ToolProgress, Observation)
+_OF_ATTEMPTS = (AttemptBegan, AttemptCommitted, MessageAdded)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step as it was shown."""
+
+    seq: int
+    """That of its `StepStart`."""
+    attempt: int = 1
+    is_read: bool = False
+    """Its response was shown to its end."""
+    outcome: StepOutcome | None = None
+    """Its end; None while it is open."""
+    facts: set[tuple[Any, ...]] = field(default_factory=set)
+    """What was said about its calls, by kind and id."""
+    observed: set[str] = field(default_factory=set)
+    """The ids of the calls whose ends were shown."""
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, AttemptDiscarded):
+            self.attempt, self.is_read = event.attempt + 1, False
+            self.facts.clear()
+            self.observed.clear()
+        elif isinstance(event, StreamEnd):
+            self.is_read = True
+        elif isinstance(event, StepEnd):
+            self.outcome = event.outcome
+        elif isinstance(event, StepStart):
+            self.outcome = None
+        elif isinstance(event, Observation):
+            self.observed.add(event.call_id)
+        elif isinstance(event, _OF_CALLS) and not isinstance(event, ToolProgress):
+            self.facts.add(_fact(event))
+
+    def has_shown(self, event: Event) -> bool:
+        """Returns whether an event of this step, as it goes on, says what was said before."""
+        if isinstance(event, Observation):
+            return event.call_id in self.observed
+        return getattr(event, "call_id", None) in self.observed or _fact(event) in self.facts
+
+
+def _fact(event: Any) -> tuple[Any, ...]:
+    return (type(event), event.call_id, getattr(event, "fingerprint", None), getattr(event, "attempt", None))
+
+
+def is_pending(event: Event) -> bool:
+    """Returns whether this is the end of a call that only its block has come to: somebody is still to decide."""
+    return isinstance(event, Observation) and isinstance(event.error, (ApprovalPending, AnswerPending))
+
+
+class Shown:
+    """What the readers of one run have been shown, and what is to be added.
+
+    Args:
+        entries: those of earlier visits.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._steps: dict[int, _Step] = {}
+        self._latest: int | None = None
+        self._again: _Step | None = None  # the step that this visit shows once more
+        self._is_reading = False  # its response
+        for entry in entries:
+            self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        if isinstance(entry, VisitEnd):
+            return
+        if isinstance(entry, StepStart) and entry.step not in self._steps:
+            self._steps[entry.step] = _Step(entry.seq)
+            self._latest = entry.step
+        if (step := self._steps.get(entry.step)) is not None:
+            step.note(entry)
+
+    def added(self, event: Event, seq: int) -> list[Event]:
+        """Returns what to add to the log for an event of this visit.
+
+        Args:
+            event: as the run has it.
+            seq: a number in front of it, for a retraction.
+        """
+        if is_pending(event):
+            return []
+        if isinstance(event, StepStart):
+            return self._begun(event, seq)
+        step = self._again
+        if step is None:
+            return [event]
+        if isinstance(event, _OF_CALLS):
+            return [] if step.has_shown(event) else [event]
+        if self._is_reading:
+            self._is_reading = not isinstance(event, StreamEnd)
+            return []
+        if isinstance(event, StepEnd):
+            self._again = None
+            return [event] if step.outcome in (None, "suspended") else []
+        return [] if isinstance(event, _OF_ATTEMPTS) else [event]
+
+    def _begun(self, event: StepStart, seq: int) -> list[Event]:
+        self._again = None
+        step = self._steps.get(event.step)
+        if step is None:
+            last = None if self._latest is None else self._steps[self._latest]
+            is_open = last is not None and last.outcome is None
+            left = [StepEnd("abandoned", seq=seq, step=self._latest)] if is_open and self._latest is not None else []
+            self._latest = None
+            return [*left, event]
+        if event.continued and step.is_read:
+            self._again, self._is_reading = step, True
+            return [event] if step.outcome == "suspended" else []
+        self._latest = None  # it goes on
+        return [AttemptDiscarded(step.attempt, step.seq + 1, "crash", seq=seq, step=event.step)]

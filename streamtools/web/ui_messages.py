@@ -1,0 +1,293 @@
+"""Writes a run as the AI SDK's UI message stream (v1): what `useChat` of `ai` 7 and 6 reads.
+
+    TextDelta("Hello")  →  data: {"type": "text-delta", "id": "3", "delta": "Hello"}
+
+A run is one assistant's message. Each call is a part ``tool-NAME`` of it, under the call's id; one whose id recurs in a
+later step is named with that step. A step that goes on after a decision stays the step that the client has.
+
+Read in `ai` 7.0.173 and 6.0.326: ``src/ui-message-stream/ui-message-chunks.ts`` and
+``src/ui/process-ui-message-stream.ts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+from ..errors import AnswerPending, ApprovalPending
+from ..events import (
+    AnswerRequested,
+    ApprovalRequested,
+    ApprovalResolved,
+    AttemptDiscarded,
+    Event,
+    MessageAdded,
+    Observation,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCallValidated,
+    ToolProgress,
+)
+from ..parts import RUN_OUTCOMES
+from .approval_ids import approval_id
+from .encoding import Frame, RunEnd, plain
+from .texts import texts_of
+
+Chunk = dict[str, Any]
+
+_FINISHES = {"length": "length", "content_filter": "content-filter"}
+"""The client's words for a model's finish, where an answer that is over did not just stop."""
+_NAMELESS = "unnamed"
+
+
+class UIMessages:
+    """Encodes a run for `useChat`: ``EventStreamResponse(run, encode=UIMessages())``.
+
+    Arguments, results, reasoning and the texts of failed calls are among it, as the privacy policy of the run leaves
+    them. Progress is preliminary output. A message that was added to the run is a ``steering-message``, with 6 a
+    ``data-steering`` part; a question of a running call is a ``data-question`` part, answered under its id.
+
+    Args:
+        version: the major version of the client's `ai`. 6 forgets nothing that it was shown.
+        message_id: the id of the assistant's message; by default the client makes one up.
+
+    Raises:
+        ValueError: another version.
+    """
+
+    headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
+
+    def __init__(self, *, version: Literal[6, 7] = 7, message_id: str | None = None) -> None:
+        if version not in (6, 7):
+            raise ValueError(f"version={version!r}: the AI SDK's versions 6 and 7 are known")
+        self.can_retract = version == 7
+        self._version = version
+        self._message_id = message_id
+        self._run_id = ""
+        self._in_step = False  # the client's step is open
+        self._open: dict[str, str] = {}  # texts that grow: kind by id
+        self._steered: list[Chunk] = []  # of the step, which a reset takes back
+        self._ids: dict[tuple[int, str], str] = {}
+        self._taken: set[str] = set()
+        self._calls: dict[str, str] = {}  # of the step by our id: the name that was announced
+        self._ready: set[str] = set()  # those whose arguments the client has
+        self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
+        self._finish: str | None = None
+
+    def begin(self) -> Iterable[Frame]:
+        """Returns the begin of the message, whether it is new or goes on."""
+        named = {} if self._message_id is None else {"messageId": self._message_id}
+        return [("", {"type": "start", **named})]
+
+    def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
+        """Returns the frames of an event."""
+        if isinstance(event, RunEnd):
+            return [*(("", chunk) for chunk in self._end(event)), ("", "[DONE]")]
+        return [("", chunk) for chunk in self._chunks(event)]
+
+    def _chunks(self, event: Event) -> Iterator[Chunk]:
+        match event:
+            case TextDelta() | ReasoningDelta() | TextStart() | ReasoningStart() | TextEnd() | ReasoningEnd():
+                yield from self._text(event)
+            case RefusalDelta():
+                yield from self._grow("text", "refusal", event)
+            case ToolCallStart() | ToolCallDelta() | ToolCallEnd() | ToolCallValidated():
+                yield from self._call(event)
+            case ApprovalRequested() | ApprovalResolved() | AnswerRequested():
+                yield from self._asks(event)
+            case ToolProgress():
+                yield self._output(event, plain(event.value)) | {"preliminary": True}
+            case Observation():
+                yield from self._observed(event)
+            case StepStart() | StepEnd() | StreamEnd() | AttemptDiscarded() | MessageAdded():
+                yield from self._step(event)
+
+    # -- texts --
+
+    def _text(self, event: Any) -> Iterator[Chunk]:
+        kind = "reasoning" if isinstance(event, (ReasoningDelta, ReasoningStart, ReasoningEnd)) else "text"
+        if isinstance(event, (TextStart, ReasoningStart)):
+            yield from self._close(kind)
+            yield from self._grow(kind, str(event.seq), None)
+        elif isinstance(event, (TextDelta, ReasoningDelta)):
+            known = next((id for id, one in self._open.items() if one == kind), str(event.seq))
+            yield from self._grow(kind, known, event)
+        else:
+            known = next((id for id, one in self._open.items() if one == kind), str(event.seq))
+            yield from self._close(kind)
+            if event.whole is not None:  # the client cannot change a text
+                yield {"type": f"data-{kind}-replaced", "id": known, "data": {"text": event.whole}}
+
+    def _grow(self, kind: str, name: str, delta: Any) -> Iterator[Chunk]:
+        if name == "refusal":
+            name = next((id for id in self._open if id.startswith("refusal")), f"refusal-{delta.seq}")
+        if name not in self._open:
+            self._open[name] = kind
+            yield {"type": f"{kind}-start", "id": name}
+        if delta is not None and delta.text:
+            yield {"type": f"{kind}-delta", "id": name, "delta": delta.text}
+
+    def _close(self, *kinds: str) -> Iterator[Chunk]:
+        for name, kind in list(self._open.items()):
+            if kind in kinds:
+                del self._open[name]
+                yield {"type": f"{kind}-end", "id": name}
+
+    # -- calls --
+
+    def _id(self, event: Any) -> str:
+        """Returns the id of a call, unique in the message."""
+        key = (event.step, event.call_id)
+        known = self._ids.get(key)
+        if known is None:
+            known = event.call_id if event.call_id not in self._taken else f"{event.call_id}@{event.step}"
+            self._ids[key] = known
+            self._taken.add(known)
+        return known
+
+    def _call(self, event: Any) -> Iterator[Chunk]:
+        id = self._id(event)
+        match event:
+            case ToolCallStart():
+                yield from self._announce(id, event.name, event.kind)
+            case ToolCallDelta():
+                if event.delta and id in self._calls and id not in self._ready:
+                    yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": event.delta}
+            case ToolCallEnd(call=call, error=None) | ToolCallValidated(call=call):
+                if call.arguments is not None or call.kind == "custom":
+                    given = call.arguments_text if call.arguments is None else plain(call.arguments)
+                    yield from self._given(id, call.name, given, call.kind)
+
+    def _announce(self, id: str, name: str, kind: str = "function") -> Iterator[Chunk]:
+        self._calls[id] = name or _NAMELESS
+        chunk = {"type": "tool-input-start", "toolCallId": id, "toolName": self._calls[id]}
+        if kind == "custom":
+            chunk["inputEncoding"] = "text"
+        yield chunk | _executed(kind)
+
+    def _given(self, id: str, name: str, arguments: Any, kind: str = "function") -> Iterator[Chunk]:
+        if id not in self._ready:
+            self._ready.add(id)
+            name = self._calls.setdefault(id, name or _NAMELESS)
+            chunk = {"type": "tool-input-available", "toolCallId": id, "toolName": name, "input": arguments}
+            yield chunk | _executed(kind)
+
+    def _asks(self, event: Any) -> Iterator[Chunk]:
+        id = self._id(event)
+        if isinstance(event, ApprovalResolved):
+            # 7 alone has a word for it; the client that has decided knows
+            if self._version == 7 and (asked := self._asked.get(id)) is not None:
+                reason = {} if event.reason is None else {"reason": event.reason}
+                yield {"type": "tool-approval-response", "approvalId": asked, "approved": event.approved, **reason}
+            return
+        shown = approval_id(self._run_id, event.step, event.call_id, event.fingerprint)
+        if isinstance(event, AnswerRequested) and event.question is not None:
+            data = {"toolCallId": id, "question": plain(event.question)}
+            yield {"type": "data-question", "id": shown, "data": data}
+            return
+        yield from self._given(id, event.tool_name, plain(event.arguments))
+        if isinstance(event, ApprovalRequested):
+            self._asked[id] = shown
+            yield {"type": "tool-approval-request", "approvalId": shown, "toolCallId": id}
+
+    def _output(self, event: Any, value: Any) -> Chunk:
+        return {"type": "tool-output-available", "toolCallId": self._id(event), "output": value}
+
+    def _observed(self, event: Observation) -> Iterator[Chunk]:
+        if event.outcome == "discarded" or isinstance(event.error, (ApprovalPending, AnswerPending)):
+            return
+        id = self._id(event)
+        if event.outcome == "ok":
+            yield from self._given(id, event.tool_name, plain(event.validated_args or {}))
+            yield self._output(event, plain(event.value, event.model_content))
+        elif id not in self._ready:
+            self._ready.add(id)
+            name = self._calls.setdefault(id, event.tool_name or _NAMELESS)
+            chunk = {"type": "tool-input-error", "toolCallId": id, "toolName": name, "input": None}
+            yield chunk | {"errorText": event.model_content}
+        elif event.outcome == "denied" and id in self._asked:
+            yield {"type": "tool-output-denied", "toolCallId": id}
+        else:
+            yield {"type": "tool-output-error", "toolCallId": id, "errorText": event.model_content}
+
+    # -- steps and the run --
+
+    def _step(self, event: Any) -> Iterator[Chunk]:
+        match event:
+            case StepStart():
+                self._run_id = event.run_id
+                if not event.continued:
+                    yield from self._finish_step()
+                    self._in_step = True
+                    self._calls, self._steered = {}, []
+                    yield {"type": "start-step"}
+            case MessageAdded():
+                yield from self._added(event)
+            case StreamEnd():
+                yield from self._close("text", "reasoning")
+                self._finish = event.finish or self._finish
+            case AttemptDiscarded():
+                self._open, self._calls = {}, {}
+                for key in [key for key in self._ids if key[0] == event.step]:
+                    id = self._ids.pop(key)
+                    self._taken.discard(id)
+                    self._ready.discard(id)
+                    self._asked.pop(id, None)
+                if self._version == 7:
+                    yield {"type": "reset-step"}
+                    yield from self._steered
+            case StepEnd():
+                yield from self._finish_step()
+
+    def _finish_step(self) -> Iterator[Chunk]:
+        yield from self._close("text", "reasoning")
+        if self._in_step:
+            self._in_step = False
+            yield {"type": "finish-step"}
+
+    def _added(self, event: MessageAdded) -> Iterator[Chunk]:
+        parts = [{"type": "text", "text": text} for text in texts_of(event.messages)]
+        chunk: Chunk
+        if self._version == 7:
+            chunk = {"type": "steering-message", "id": event.message_id, "parts": parts}
+        else:
+            chunk = {"type": "data-steering", "id": event.message_id, "data": {"parts": parts}}
+        self._steered.append(chunk)
+        yield chunk
+
+    def _end(self, end: RunEnd) -> Iterator[Chunk]:
+        yield from self._finish_step()
+        facts = RUN_OUTCOMES.get(end.outcome)  # type: ignore[call-overload]
+        if end.outcome == "error":
+            yield {"type": "error", "errorText": f"The answer broke off ({end.kind or 'error'})."}
+        elif end.outcome == "interrupted":
+            if self._version == 7:
+                yield {"type": "finish", "finishReason": "interrupted"}
+            else:
+                yield {"type": "error", "errorText": "The answer broke off."}
+        elif end.outcome in ("cancelled", "left", "abandoned"):
+            yield {"type": "abort"} if self._version == 6 or facts is None else {"type": "abort", "reason": facts.words}
+        else:
+            yield {"type": "finish", "finishReason": self._reason(end.outcome)}
+
+    def _reason(self, outcome: str) -> str:
+        if outcome == "suspended":
+            return "tool-calls"
+        if outcome in ("answered", "complete"):
+            return _FINISHES.get(self._finish or "", "stop")
+        return "other"
+
+
+def _executed(kind: str) -> Chunk:
+    return {"providerExecuted": True} if kind == "server" else {}
