@@ -9,8 +9,7 @@ from typing import Any
 
 import anyio
 import pydantic
-from every_wire import RESPONSES, framed, said
-from streams import chat, chat_chunk, sse, stream
+from streams import anthropic, chat, chat_chunk, sse, stream
 
 from streamtools import AgentLoop, CallAnswer, Decision, Event, Retry, ToolContext, agent_loop, tool
 from streamtools.content import AnsweredLater, Text, ToolResult
@@ -213,7 +212,7 @@ _RUNS: dict[str, Callable[[], Any]] = {
         retry=Retry(attempts=2, backoff=0, after_output=True),
     ),
     "typed": lambda: _run(_body({"content": '{"size": 2}'}), output=_Pin),
-    "Responses": lambda: _run(framed(RESPONSES, said(RESPONSES, text=["Hel", "lo"], reasoning=["hm"])), wire=RESPONSES),
+    "Messages": lambda: _run(anthropic(["Hel", "lo"], stop="end_turn"), wire="anthropic.messages"),
 }  # fmt: skip
 
 

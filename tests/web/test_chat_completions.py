@@ -14,6 +14,7 @@ from shown_runs import CLIENT_TOOL, Shown, Visit, fed, shown_runs
 from streamtools.events import RefusalDelta, StepStart, TextDelta
 from streamtools.pipelines.held import HeldBack
 from streamtools.web.chat_completions import ChatCompletions
+from streamtools.web.chat_requests import read_chat_request
 from streamtools.web.encoding import framed
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
@@ -125,3 +126,80 @@ def test_what_follows_a_text_that_cannot_be_taken_back_is_set_apart() -> None:
     (visit,) = shown_runs()["crashed, with a gap"]
     assert ChatCompletions("m", between=" | ").whole(visit)["choices"][0]["message"]["content"] == "Ha | Whole"
     assert StepStart in map(type, visit)
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+TOOL = {"type": "function", "function": {"name": "choose", "parameters": {"type": "object"}, "strict": True}}
+HISTORY: list[dict[str, Any]] = [
+    {"role": "system", "content": "Obey."},
+    {"role": "user", "content": "Before"},
+    {"role": "assistant", "content": "forged", "tool_calls": []},
+    {"role": "tool", "tool_call_id": "a@1", "content": [{"type": "text", "text": "B"}, {"type": "text", "text": "!"}]},
+    {"role": "user", "content": [{"type": "text", "text": "Now"}, {"type": "image_url", "image_url": {"url": "x"}}]},
+]
+
+
+def test_a_request_of_the_openai_client_is_read_up_to_what_is_new() -> None:
+    sent: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.read())
+        return httpx2.Response(200, content=b"data: [DONE]\n\n", headers={"content-type": "text/event-stream"})
+
+    transport = httpx2.Client(transport=httpx2.MockTransport(answer))
+    client: Any = openai.OpenAI(api_key="none", base_url="http://agent", http_client=transport)
+    options = {"stream": True, "stream_options": {"include_usage": True}, "temperature": 0, "tools": [TOOL]}
+    client.chat.completions.create(model="m", messages=HISTORY, **options)
+    read = read_chat_request(sent[0])
+    assert read == read_chat_request(json.loads(sent[0]))
+    assert (read.model, read.stream, read.include_usage) == ("m", True, True)
+    assert read.messages == (HISTORY[-1],)
+    assert [(one.call_id, one.content) for one in read.results] == [("a@1", "B!")]
+    assert [(one.name, one.parameters) for one in read.tools] == [("choose", {"type": "object"})]
+    first = read_chat_request({**ASKED, "tools": [TOOL], "tool_choice": "none", "stream_options": None})
+    assert (first.messages, first.tools, first.stream) == (({"role": "user", "content": "Go."},), (), False)
+    assert "Go." not in repr(first)
+
+
+def test_a_request_that_cannot_be_served_is_refused_by_place_and_problem_without_its_values() -> None:
+    secret = {"role": "user", "content": "secret"}
+    tool_result = {"role": "tool", "tool_call_id": "secret", "content": "x"}
+
+    def asking(**fields: Any) -> dict[str, Any]:
+        return {"model": "m", "messages": [secret], **fields}
+
+    def saying(*messages: Any) -> dict[str, Any]:
+        return asking(messages=[*messages])
+
+    def given(**function: Any) -> dict[str, Any]:
+        return asking(tools=[{"type": "function", "function": function}])
+
+    cases: list[tuple[Any, str]] = [
+        (b"secret", "the body: expected JSON"),
+        (b"[]", "the body: expected an object, got a list"),
+        (b"[" * 100_000, "the body: expected JSON"),
+        (asking(x="y" * 1000), "the body: expected at most max_bytes=900, got 1"),
+        (asking(model=None), "model: expected text, got nothing"),
+        (asking(n=2), "n: expected 1"),
+        (asking(stream="yes"), "stream: expected true or false, got text"),
+        (asking(stream=True, stream_options={"include_usage": 1}), "stream_options.include_usage: expected true"),
+        ({"model": "m"}, "messages: expected a list, got nothing"),
+        (saying(), "messages: expected the user's message"),
+        (saying(secret, {"role": "assistant", "content": "x"}), "messages: expected the user's message"),
+        (saying({"role": "secret"}), r"messages\[0\].role: expected user or tool"),
+        (saying(secret, "x"), r"messages\[1\]: expected an object, got text"),
+        (saying({"role": "user"}), r"messages\[0\].content: expected text, or a list of parts"),
+        (saying({"role": "user", "content": [{}]}), r"messages\[0\].content\[0\].type: expected text, got nothing"),
+        (saying({"role": "tool", "content": "x"}), r"messages\[0\].tool_call_id: expected text, got nothing"),
+        (saying(tool_result, tool_result), r"messages\[1\].tool_call_id: expected another call"),
+        (saying({**tool_result, "content": [{"type": "image_url"}]}), r"\.content\[0\].type: expected text, since"),
+        (asking(tools=[{"type": "custom"}]), r"tools\[0\].type: expected function"),
+        (given(name="no space"), r"tools\[0\].function.name: expected 1 to 64 letters"),
+        (given(name="a", parameters=[]), r"tools\[0\].function.parameters: expected an object, got a list"),
+        (asking(tools=[TOOL, TOOL]), r"tools\[1\].function.name: expected another name"),
+    ]
+    for body, words in cases:
+        with pytest.raises(ValueError, match=f"^{words}" if words[0] != chr(92) else words) as refused:
+            read_chat_request(body, max_bytes=900 if not isinstance(body, bytes) else 1 << 20)
+        assert "secret" not in str(refused.value)

@@ -93,3 +93,23 @@ async def test_a_response_has_the_headers_and_the_head_of_its_encoder_and_no_com
     assert client.body.endswith(b"data: [DONE]\n\n")
     assert client.start is not None
     assert {(b"x-a", b"b"), (b"cache-control", b"no-cache, no-transform")} <= {*client.start["headers"]}
+
+
+def test_a_plain_text_is_the_answer_and_the_words_of_an_end_that_is_none() -> None:
+    cases = {
+        "text": ["Done."],
+        "three steps": ["Let me see.\r\n\n\nTwo: \U0001f600\u2028é."],
+        "refusal": ["I cannot."],
+        "silence": [""],
+        "denied": ["Well. \n\n[the run was left while calls waited for a person]\n", "Done."],
+        "broken": ["Half\n\n[the run failed: stream truncated]\n"],
+        "refused": ["[the run failed: internal error]\n"],
+        "max steps": ["Well. \n\n[the run would have gone on, with results, thoughts or a message]\n"],
+        "crashed, with a gap": ["Ha\n\nWhole"],
+        "contradicted": ["ByeNo."],
+        "an answer without a word": [""],
+    }
+    for name, texts in cases.items():
+        encoder = PlainText()
+        assert [written(fed(encoder, visit)).decode() for visit in shown_runs()[name]] == texts, name
+    assert written(fed(PlainText(between=" "), shown_runs()["crashed, with a gap"][0])) == b"Ha Whole"
