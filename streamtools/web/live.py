@@ -31,7 +31,7 @@ from ..events import (
 from ..pipelines.agent_loop import AgentLoop
 from ..text import type_name
 from .log import VISIT, Entry, Log, VisitEnd
-from .shown import Shown
+from .shown import ShownRun
 
 _BATCH_S = 0.05
 _MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
@@ -58,7 +58,7 @@ class LiveRun:
     event_types: Collection[type[Event]] | None = None
 
     def __init__(
-        self, run_id: str, visit: int, shown: Shown, log: Log, finish: Callable[[AgentLoop, JournalLease], Waiter]
+        self, run_id: str, visit: int, shown: ShownRun, log: Log, finish: Callable[[AgentLoop, JournalLease], Waiter]
     ) -> None:
         self.run_id = run_id
         self.first = visit * VISIT

@@ -19,7 +19,7 @@ LOOKS_EVERY_S = 0.2
 """Seconds between two looks into the log of a run of another process."""
 
 
-class Reader:
+class RunReader:
     """The place of one page in a run.
 
     Args:

@@ -41,14 +41,14 @@ from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage
 from .conversations import ChatTurn, Conversations
 from .live import LiveRun
 from .log import Log, SqliteLog
-from .readers import Reader
-from .shown import Shown
+from .readers import RunReader
+from .shown import ShownRun
 
 _logger = logging.getLogger("streamtools")
 _MOST_ID_CHARS = 256
 
 
-class RunOptions(TypedDict):
+class ChatOptions(TypedDict):
     """The options of `agent_loop` that make a run one of a conversation."""
 
     journal: Journal
@@ -70,7 +70,7 @@ class Chat:
     _turns: Sequence[ChatTurn] = field(repr=False)
 
     @property
-    def options(self) -> RunOptions:
+    def options(self) -> ChatOptions:
         """The options to pass on: ``agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)``."""
         return {"journal": self._journal, "run_id": self.run_id, "conversation_id": self.id}
 
@@ -231,9 +231,9 @@ class ChatRuns:
                 found.append(chat_id)
         return found
 
-    def reader(self, joined: Joined) -> Reader:
+    def reader(self, joined: Joined) -> RunReader:
         """Returns the place of a client in a run, from its beginning."""
-        reader = Reader(joined.turn.run_id, self._log, self._live.get, self._is_held)
+        reader = RunReader(joined.turn.run_id, self._log, self._live.get, self._is_held)
         reader.seen = joined.after
         return reader
 
@@ -325,7 +325,7 @@ class ChatRuns:
                 return
             visit = await self._conversations.visit(turn.run_id)
             shown = await self.reader(Joined(turn, -1)).past() if visit else ()
-            live = LiveRun(turn.run_id, visit, Shown(shown), self._log, self._finish)
+            live = LiveRun(turn.run_id, visit, ShownRun(shown), self._log, self._finish)
             self._live[turn.run_id] = live
             self._scopes[turn.run_id] = CancelScope()
         spawn(self._drive, (turn, live))

@@ -85,7 +85,7 @@ def is_pending(event: Event) -> bool:
     return isinstance(event, Observation) and isinstance(event.error, (ApprovalPending, AnswerPending))
 
 
-class Shown:
+class ShownRun:
     """What the readers of one run have been shown, and what is to be added.
 
     Args:
