@@ -28,6 +28,7 @@ from ..events import (
     ToolCallFragment,
     UnknownPayload,
 )
+from ..parts import RUN_OUTCOMES
 from ..pipelines.agent_loop import AgentLoop
 from ..text import type_name
 from .log import VISIT, Entry, Log, VisitEnd
@@ -108,7 +109,9 @@ class LiveRun:
         """Writes the rest, and the end, while the run is still held here."""
         assert self._loop is not None, "it was attached"
         suspended = self._loop.suspended
-        kind = error.kind if isinstance(error, StreamError) else None if error is None else "internal_error"
+        kind = None
+        if outcome is not None and RUN_OUTCOMES[outcome].is_error:  # type: ignore[index]
+            kind = error.kind if isinstance(error, StreamError) else "internal_error"
         waiting = () if suspended is None else tuple(call.call_id for call in suspended.calls)
         self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting)
         self._hand_over(self._end)

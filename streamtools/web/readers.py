@@ -15,6 +15,7 @@ from ..events import AttemptDiscarded, Event, ReasoningDelta, RefusalDelta, Text
 from .live import LiveRun
 from .log import Entry, Log, VisitEnd
 
+_BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
 LOOKS_EVERY_S = 0.2
 """Seconds between two looks into the log of a run of another process."""
 
@@ -57,35 +58,44 @@ class RunReader:
     async def next(self) -> list[Entry]:
         """Waits for more, and takes all there is, joined. The end of a visit is the last; it is of the outcome
         ``interrupted`` if the process that went on with the run is gone."""
-        was_held = True
+        was_held, end = True, None
         while True:
             entries = await self._now()
             if entries:
                 # One that comes back may have seen the first of a row.
                 entries = [entry for entry in entries if entry.seq <= self.seen] or entries
                 self.seq = entries[-1].seq
-                return joined(entries)
+                if isinstance(last := entries[-1], VisitEnd) and await self._goes_on(last):
+                    entries, end = entries[:-1], last
+                if entries:
+                    return joined(entries)
+                continue
             if self._live is not None and self._live.ended is None:
                 await self._live.wait()
             elif was_held:
                 was_held = await self._is_held(self._run_id)  # and once more, if it has ended since the last look
                 await anyio.sleep(LOOKS_EVERY_S if was_held else 0)
             else:
-                return [VisitEnd(self.seq + 1, "interrupted")]
+                return [end or VisitEnd(self.seq + 1, "interrupted")]
+
+    async def _goes_on(self, end: VisitEnd) -> bool:
+        """Returns whether somebody goes on with the run behind the end of a visit."""
+        live = self._live or self._find_live(self._run_id)
+        return await self._is_held(self._run_id) if live is None else live.first > end.seq
 
     async def _now(self) -> Sequence[Entry]:
         known = self._live
         if known is None or known.has_moved or (known.ended is not None and self.seq >= known.ended.seq):
             self._live = self._find_live(self._run_id)
         live = self._live
-        if live is not None and self.seq >= live.first - 1:
+        if live is not None and self.seq >= live.first - _BEFORE:
             entries = live.since(self.seq)
             if entries is not None:
                 return entries
         entries = await self._log.read(self._run_id, self.seq)
         if entries or live is None:
             return entries
-        self.seq = max(self.seq, live.first - 1)  # all earlier visits are read
+        self.seq = max(self.seq, live.first - _BEFORE)  # all earlier visits are read
         return live.since(self.seq) or ()
 
 

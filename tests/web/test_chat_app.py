@@ -1,0 +1,336 @@
+"""Conversations over HTTP: pages that start a run, join it, leave it, come back, decide, and stop it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from chat_client import Answer, Page
+from streams import chat, stream
+
+from streamtools import ToolContext, agent_loop, tool
+from streamtools.web import Chats, MemoryLog, PageRequest
+
+pytestmark = pytest.mark.anyio
+WIRE = "openai.chat_completions"
+
+
+class Program:
+    """A program with tools that count, and a model that does as the user says.
+
+    Args:
+        path: the journal's file.
+        options: for `Chats`.
+    """
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.asked: list[list[Any]] = []
+        self.paid: list[int] = []
+        self.held = anyio.Event()
+        """While it is not set, a slow answer does not go on."""
+        self.chats = Chats(journal=path, run=self.run, **options)
+
+    def run(self, given: Any) -> Any:
+        @tool(needs_approval=True)
+        def pay(amount: int) -> str:
+            """Pays."""
+            self.paid.append(amount)
+            return f"paid {amount}"
+
+        @tool(effect="pure")
+        async def look(at: str, ctx: ToolContext) -> str:
+            """Looks."""
+            ctx.progress("half")
+            return f"seen {at}"
+
+        @tool(external=True, rests=True)
+        def locate() -> str:
+            """Says where the user is."""
+            raise AssertionError("the page does that")
+
+        return agent_loop(self.ask, given.messages(WIRE), tools=[pay, look, locate], wire=WIRE, **given.options)
+
+    def ask(self, messages: list[Any], tools: Any) -> Any:
+        self.asked.append(messages)
+        said = messages[-1]
+        if said["role"] != "user":
+            return stream(chat(["Done: ", str(len(self.asked))], finish="stop"))
+        if said["content"] == "slow":
+            return self.slow()
+        if said["content"] == "pay":
+            return stream(chat(["I pay."], [("c1", "pay", '{"amount": 5}'), ("c2", "look", '{"at": "x"}')]))
+        if said["content"] == "where":
+            return stream(chat([], [("c1", "locate", "{}")]))
+        if said["content"] == "twice":
+            return stream(chat(["One."], [("c1", "look", '{"at": "x"}')]))
+        return stream(chat(["Hello, ", said["content"]], finish="stop"))
+
+    async def slow(self) -> AsyncIterator[bytes]:
+        items = chat(["a", "b", "c", "d"], finish="stop")
+        for item in items[:3]:
+            yield item
+        await self.held.wait()
+        for item in items[3:]:
+            yield item
+
+    def page(self, **headers: str) -> Page:
+        return Page(self.chats.app(may=lambda request: "ann"), **headers)
+
+
+def said(text: str, *, id: str = "m1", chat: str = "k", **more: Any) -> dict[str, Any]:
+    """What `useChat` posts for a message of the user's."""
+    message = {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
+    return {"id": chat, "messages": [message], "trigger": "submit-message", **more}
+
+
+def decided(chunks: list[Any], message_id: str, *, approved: bool = True) -> dict[str, Any]:
+    """What it posts when the person has decided about all calls that the chunks ask about."""
+    asked = [one for one in chunks if one != "[DONE]" and one["type"] == "tool-approval-request"]
+    parts = [
+        {"type": "tool-pay", "toolCallId": one["toolCallId"], "state": "approval-responded", "input": {"amount": 5},
+         "approval": {"id": one["approvalId"], "approved": approved}}
+        for one in asked
+    ]  # fmt: skip
+    message = {"id": message_id, "role": "assistant", "parts": [{"type": "step-start"}, *parts]}
+    return {"id": "k", "messages": [message], "trigger": "submit-message", "messageId": message_id}
+
+
+def texts(chunks: list[Any]) -> str:
+    return "".join(one.get("delta", "") for one in chunks if one != "[DONE]")
+
+
+def kinds(answer: Answer) -> list[str]:
+    return [one if one == "[DONE]" else one["type"] for one in answer.chunks]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path / "chats.db")
+
+
+async def test_a_page_has_an_answer_and_the_next_one_knows_the_first(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("you"))
+    assert (first.status, first.headers["x-vercel-ai-ui-message-stream"]) == (200, "v1")
+    assert texts(first.chunks) == "Hello, you"
+    assert first.chunks[0] == {"type": "start", "messageId": "k/1"}
+    assert kinds(first)[-2:] == ["finish", "[DONE]"]
+    await page.ask("POST", "/", said("again", id="m2"))
+    assert [one["content"] for one in program.asked[-1]] == ["you", "Hello, you", "again"]
+    assert (await page.ask("GET", "/k/stream")).status == 204, "nothing runs"
+
+
+async def test_the_same_request_again_begins_nothing_and_is_answered_alike(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("you"))
+    again = await page.ask("POST", "/", said("you"))
+    assert texts(again.chunks) == texts(first.chunks)
+    assert len(program.asked) == 1
+
+
+async def test_a_run_outlives_its_page_and_others_join_it_from_its_beginning(program: Program) -> None:
+    page = program.page()
+    left = await page.ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
+    assert not left.ended
+    refused = await page.ask("POST", "/", said("more", id="m2"))
+    assert (refused.status, refused.json["error"]["code"]) == (409, "running")
+    answers: list[Answer] = []
+
+    async def join() -> None:
+        answers.append(await page.ask("GET", "/k/stream"))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(join)
+        await anyio.wait_all_tasks_blocked()
+        program.held.set()
+    assert [texts(one.chunks) for one in answers] == ["abcd"] * 3
+    assert len(program.asked) == 1
+
+
+async def test_an_event_source_that_comes_back_gets_each_event_once_and_stops_at_the_end(program: Program) -> None:
+    page = program.page()
+    program.held.set()
+    await page.ask("POST", "/k/events", said("slow"))
+    whole = await page.ask("GET", "/k/events", last_event_id="1.0")
+    frames = whole.frames
+    assert all(id is not None for _, id, _ in frames)
+    assert frames[-1][0] == "run_end"
+    for at, (_, id, _) in enumerate(frames[:-1]):
+        rest = await page.ask("GET", "/k/events", last_event_id=str(id))
+        assert [one[2] for one in rest.frames if one[0] != "text_delta"] == [
+            one[2] for one in frames[at + 1 :] if one[0] != "text_delta"
+        ]
+    assert (await page.ask("GET", "/k/events", last_event_id=str(frames[-1][1]))).status == 204
+    assert (await page.ask("GET", "/k/events")).status == 204
+    assert len(program.asked) == 1
+
+
+async def test_a_person_decides_in_a_request_of_its_own_and_no_part_comes_twice(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("pay"))
+    assert kinds(first).count("tool-approval-request") == 1
+    assert first.chunks[-2] == {"type": "finish", "finishReason": "tool-calls"}
+    refused = await page.ask("POST", "/", said("more", id="m2"))
+    assert (refused.status, refused.json["error"]["code"]) == (409, "waiting")
+    second = await page.ask("POST", "/", decided(first.chunks, "k/1"))
+    assert program.paid == [5]
+    assert texts(second.chunks).startswith("Done")
+    assert "tool-input-available" not in kinds(second)
+    assert kinds(second)[:3] == ["start", "tool-approval-response", "tool-output-available"]
+    again = await page.ask("POST", "/", decided(first.chunks, "k/1"))
+    assert (again.status, program.paid) == (409, [5])
+
+
+async def test_a_person_who_denies_is_named_and_the_model_learns_of_it(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("pay"))
+    second = await page.ask("POST", "/", decided(first.chunks, "k/1", approved=False))
+    assert "tool-output-denied" in kinds(second)
+    assert program.paid == []
+    turns = await program.chats.history("k")
+    assert turns is not None
+    assert turns[-1].outcome == "answered"
+
+
+async def test_an_answer_that_was_made_up_runs_nothing(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("pay"))
+    made_up = decided(first.chunks, "k/1")
+    for part in made_up["messages"][0]["parts"][1:]:
+        part["approval"]["id"] = part["approval"]["id"][:-3] + "abc"
+    assert (await page.ask("POST", "/", made_up)).status == 409
+    assert program.paid == []
+
+
+async def test_a_call_that_the_page_does_has_its_result_from_there(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("where"))
+    assert kinds(first)[-2:] == ["finish", "[DONE]"]
+    part = {"type": "tool-locate", "toolCallId": "c1", "state": "output-available", "input": {}, "output": "here"}
+    message = {"id": "k/1", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+    body = {"id": "k", "messages": [message], "trigger": "submit-message", "messageId": "k/1"}
+    second = await page.ask("POST", "/", body)
+    assert texts(second.chunks).startswith("Done")
+    assert program.asked[-1][-1]["content"] == "here"
+
+
+async def test_another_answer_and_another_message_are_branches(program: Program) -> None:
+    page = program.page()
+    await page.ask("POST", "/", said("you"))
+    await page.ask("POST", "/", said("two", id="m2"))
+    again = {"id": "k", "messages": [], "trigger": "regenerate-message", "messageId": "k/2"}
+    await page.ask("POST", "/", again | {"messages": said("two", id="m2")["messages"]})
+    assert [one["content"] for one in program.asked[-1]] == ["you", "Hello, you", "two"]
+    await page.ask("POST", "/", said("other", messageId="m1"))
+    assert [one["content"] for one in program.asked[-1]] == ["other"]
+    turns = await program.chats.history("k")
+    assert turns is not None
+    assert [turn.run_id for turn in turns] == ["k/4"]
+
+
+async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> None:
+    page = program.page()
+    left = await page.ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
+    assert not left.ended
+    assert (await page.ask("POST", "/k/stop", {"run": "k/7"})).status == 204
+    async with anyio.create_task_group() as tasks:
+        answers: list[Answer] = []
+
+        async def join() -> None:
+            answers.append(await page.ask("GET", "/k/stream"))
+
+        tasks.start_soon(join)
+        await anyio.wait_all_tasks_blocked()
+        for _ in range(2):
+            assert (await page.ask("POST", "/k/stop", {"run": "k/1"})).status == 204
+    assert kinds(answers[0])[-2:] == ["abort", "[DONE]"]
+    turns = await program.chats.history("k")
+    assert turns is not None
+    assert turns[-1].outcome == "cancelled"
+
+
+async def test_a_run_whose_process_has_left_goes_on_with_the_next_request_or_by_recover(tmp_path: Path) -> None:
+    async def left(program: Program) -> None:
+        await program.page().ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
+        await program.chats.aclose()
+
+    acts: dict[str, Callable[[Program], Any]] = {
+        "request": lambda program: program.page().ask("GET", "/k/stream"),
+        "recover": lambda program: program.chats.recover(),
+    }
+    for name, act in acts.items():
+        path = tmp_path / f"{name}.db"
+        await left(Program(path))
+        program = Program(path)
+        program.held.set()
+        await act(program)
+        answer = await program.page().ask("GET", "/k/events", last_event_id="1.3")
+        kinds = [kind for kind, _, _ in answer.frames]
+        assert kinds.count("attempt_discarded") == 1, name
+        assert answer.frames[-1][2]["outcome"] == "answered", name
+        late = await program.page().ask("GET", "/k/events", last_event_id="1.0")
+        assert "".join(data["text"] for kind, _, data in late.frames if kind == "text_delta") == "abcd", name
+
+
+async def test_a_log_in_memory_and_a_deleted_conversation(tmp_path: Path) -> None:
+    for log in (None, MemoryLog()):
+        program = Program(tmp_path / f"{log is None}.db", log=log)
+        page = program.page()
+        await page.ask("POST", "/", said("you"))
+        assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 200
+        assert (await page.ask("DELETE", "/k")).status == 204
+        assert (await page.ask("DELETE", "/k")).status == 404
+        assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 410
+        assert await program.chats.journal.runs() == []
+
+
+async def test_only_those_who_may_are_answered(program: Program) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def may(request: PageRequest) -> bool:
+        seen.append((request.chat_id, request.act))
+        return request.headers.get("x-user") == "ann"
+
+    app = program.chats.app(may=may)
+    requests = [("POST", "/", said("you")), ("GET", "/k/stream", None), ("GET", "/k/events", None),
+                ("POST", "/k/stop", {}), ("DELETE", "/k", None)]  # fmt: skip
+    for method, path, body in requests:
+        assert (await Page(app).ask(method, path, body)).status == 403, path
+    assert program.asked == []
+    assert seen == [("k", "run"), ("k", "read"), ("k", "read"), ("k", "stop"), ("k", "delete")]
+    assert (await Page(app, **{"x-user": "ann"}).ask("POST", "/", said("you"))).status == 200
+
+
+async def test_what_is_no_request_is_refused_in_words(program: Program) -> None:
+    page = program.page()
+    for method, path, body, status in (
+        ("POST", "/", b"{", 400),
+        ("POST", "/", {"id": "k"}, 400),
+        ("POST", "/", b" " * (9 << 20), 413),
+        ("POST", "/other/events", said("you"), 400),
+        ("PUT", "/", None, 404),
+        ("POST", "/k/stop", b"[]", 400),
+        ("POST", "/", said("you", chat="x" * 300), 400),
+    ):
+        answer = await page.ask(method, path, body)
+        assert (answer.status, answer.headers["content-type"]) == (status, "application/json"), path
+        assert answer.json["error"]["message"]
+    assert program.asked == []
+
+
+async def test_a_program_that_makes_another_run_is_refused_and_the_page_learns_that_it_failed(tmp_path: Path) -> None:
+    def other(given: Any) -> Any:
+        return agent_loop(lambda messages, tools: stream(chat(["x"])), given.messages(WIRE), wire=WIRE)
+
+    def failing(given: Any) -> Any:
+        raise KeyError("secret")
+
+    for number, run in enumerate((other, failing, lambda given: 3)):
+        chats = Chats(journal=tmp_path / f"{number}.db", run=run)
+        answer = await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("you"))
+        assert b"secret" not in answer.body
+        assert kinds(answer)[-2:] == ["error", "[DONE]"]
