@@ -272,8 +272,8 @@ class AttemptBegan(CausedEvent):
 
 @event
 class AttemptDiscarded(CausedEvent):
-    """An attempt broke off, and another follows: forget everything of this step from `from_seq` on. Each call of it has
-    its `Observation` by now."""
+    """An attempt broke off, and another follows: forget every event whose `seq` is `from_seq` or greater. Each call of
+    it has its `Observation` by now."""
 
     attempt: int
     from_seq: int

@@ -190,6 +190,11 @@ class Journal:
         record = written_answer(result, is_error=is_error)
         await self.store.hand_over(partial(self._answer, run_id, call_id, record))()
 
+    async def news(self, run_id: str) -> frozenset[str]:
+        """Returns the ids of the decisions and answers, and of the wish to stop, that a run has not read: it is to be
+        gone on with. Messages are none of these, since they wait with the calls."""
+        return await self.store.hand_over(partial(_news, run_id))()
+
     async def _put(self, run_id: str, entry: Mapping[str, Any]) -> str:
         _check_id(run_id)
         entry_id = uuid.uuid4().hex
@@ -501,6 +506,16 @@ def _put_in(run_id: str, entry_id: str, entry: bytes, connection: sqlite3.Connec
     number, outcome = _run_of(run_id, connection)
     _check_goes_on(run_id, outcome)
     _add_entry(run_id, number, entry_id, entry, connection)
+
+
+def _news(run_id: str, connection: sqlite3.Connection) -> frozenset[str]:
+    _make_tables(connection)
+    query = "SELECT id, entry FROM inbox JOIN runs ON runs.number = inbox.run WHERE run_id = ?"
+    return frozenset(
+        str(entry_id)
+        for entry_id, entry in connection.execute(query, (run_id,))
+        if len(entry) <= _MOST_ENTRY_BYTES and read_put(entry_id, entry)["kind"] != "say"
+    )
 
 
 def _run_of(run_id: str, connection: sqlite3.Connection) -> tuple[int, RunOutcome | None]:

@@ -170,7 +170,7 @@ def _begin(
 
 
 def _visit(run_id: str, connection: sqlite3.Connection) -> int:
-    connection.execute("UPDATE turns SET visits = visits + 1 WHERE run_id = ?", (run_id,))
+    connection.execute("UPDATE turns SET visits = visits + 1, outcome = NULL WHERE run_id = ?", (run_id,))
     row = connection.execute("SELECT visits FROM turns WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         raise JournalError(f"the run {run_id!r} belongs to no conversation any more")

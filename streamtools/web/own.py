@@ -223,8 +223,8 @@ class OwnEvents:
     """Encodes every event with all its fields by name: ``EventStreamResponse(run, encode=OwnEvents())``.
 
     Results, arguments, reasoning and the texts of failed calls are among them, as the privacy policy of the run leaves
-    them; `encode_event` sends none of these. After ``attempt_discarded`` a client forgets everything of that ``step``
-    whose ``seq`` is ``from_seq`` or greater.
+    them; `encode_event` sends none of these. After ``attempt_discarded`` a client forgets everything whose ``seq`` is
+    ``from_seq`` or greater.
     """
 
     can_retract: ClassVar[bool] = True

@@ -64,11 +64,11 @@ class RunReader:
             if entries:
                 # One that comes back may have seen the first of a row.
                 entries = [entry for entry in entries if entry.seq <= self.seen] or entries
-                self.seq = entries[-1].seq
+                shown, self.seq = max(self.seq, self.seen), entries[-1].seq
                 if isinstance(last := entries[-1], VisitEnd) and await self._goes_on(last):
                     entries, end = entries[:-1], last
-                if entries:
-                    return joined(entries)
+                if found := joined(entries, shown):
+                    return found
                 continue
             if self._live is not None and self._live.ended is None:
                 await self._live.wait()
@@ -99,14 +99,20 @@ class RunReader:
         return live.since(self.seq) or ()
 
 
-def joined(entries: Iterable[Entry]) -> list[Entry]:
-    """Returns entries without what was taken back among them, and with the deltas of a row as one."""
+def joined(entries: Iterable[Entry], shown: int) -> list[Entry]:
+    """Returns entries without what was taken back among them, and with the deltas of a row as one.
+
+    Args:
+        entries: what follows.
+        shown: the number of the last entry that the page was shown.
+    """
     kept: list[Entry] = []
     for entry in entries:
-        if isinstance(entry, AttemptDiscarded) and kept and kept[0].seq <= entry.from_seq:
+        if isinstance(entry, AttemptDiscarded):
             while kept and kept[-1].seq >= entry.from_seq:
                 kept.pop()
-            continue
+            if entry.from_seq > shown:
+                continue
         kept.append(entry)
     found: list[Entry] = []
     row: list[Event] = []

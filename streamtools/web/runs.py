@@ -23,6 +23,7 @@ from ..dispatch import Decision, SqliteStore
 from ..dispatch.journal import Journal, JournalLease, Waiter, journal_of, lease_key
 from ..dispatch.suspended import Suspended, SuspendedCall
 from ..errors import (
+    AlreadyDecided,
     AnswerError,
     ChatConflict,
     DecisionError,
@@ -282,12 +283,15 @@ class ChatRuns:
         results = [(call, one) for one in given.results if (call := _call_of(one, calls)) is not None]
         if not decisions and not results:
             raise ChatConflict("nothing_waits", "no call waits for any of these answers")
+        refused: Exception | None = None
         try:
             assert waiting is not None, "has the calls"
             await self._record(waiting, decisions, results)
         except (DecisionError, AnswerError, JournalError) as error:
-            raise ChatConflict("decided", str(error)) from error
-        await self._go_on(head, resumes=True)
+            refused = error
+        await self._go_on(head, resumes=True)  # also where what was decided before was not acted on
+        if refused is not None and not _is_known(refused, decisions):
+            raise ChatConflict("decided", str(refused)) from refused
         return Joined(head, seen[-1].seq if seen else -1)
 
     async def _record(
@@ -309,10 +313,17 @@ class ChatRuns:
         """Returns whether a run goes on; begins to go on with it if nobody does who should."""
         if turn.run_id in self._live or await self._is_held(turn.run_id):
             return True
-        if not resumes and turn.outcome not in (None, "left"):
+        if not (resumes or turn.outcome in (None, "left") or await self._may_go_on(turn)):
             return False
         await self._start(turn)
         return True
+
+    async def _may_go_on(self, turn: ChatTurn) -> bool:
+        """Returns whether a run was suspended and waits for nobody any more."""
+        if turn.outcome != "suspended":
+            return False
+        # Whether a call whose end is not known was settled is for the run to find out.
+        return bool(await self.journal.news(turn.run_id)) or await self.journal.suspended(turn.run_id) is None
 
     async def _is_held(self, run_id: str) -> bool:
         key = lease_key(run_id)
@@ -334,7 +345,9 @@ class ChatRuns:
         """Goes on with a run until it ends or is left. Contains its errors."""
         turn, live = given
         failure: Exception | None = None
+        known: frozenset[str] = frozenset()
         try:
+            known = await self.journal.news(turn.run_id)
             with self._scopes[turn.run_id]:
                 failure = await self._visit(turn, live)
         except Exception as error:
@@ -343,6 +356,12 @@ class ChatRuns:
             with CancelScope(shield=True):
                 await live.finish(failure)
             del self._live[turn.run_id], self._scopes[turn.run_id]
+        if (
+            live.ended is not None
+            and live.ended.outcome == "suspended"
+            and await self.journal.news(turn.run_id) - known
+        ):
+            await self._start(turn)  # they came while the run was being left
         if failure is not None and not isinstance(failure, (StreamError, RunStillRunning, RunTakenOver)):
             _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
 
@@ -387,6 +406,12 @@ def _decision(run_id: str, given: ClientApproval, calls: Sequence[SuspendedCall]
         if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):
             return Decision.on(call, given.approved, by=by, reason=given.reason)
     return None
+
+
+def _is_known(refused: Exception, decisions: Sequence[Decision]) -> bool:
+    """Returns whether a decision was refused since it had been made before, and alike."""
+    verdicts = {one.verdict for one in decisions}
+    return isinstance(refused, AlreadyDecided) and verdicts == {refused.first.verdict}
 
 
 def _call_of(given: ClientResult, calls: Sequence[SuspendedCall]) -> SuspendedCall | None:

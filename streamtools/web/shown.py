@@ -4,11 +4,13 @@ In: the entries of earlier visits; then the events of this one, in order. Out: t
 
     the step was suspended, or its response is on record    what was shown is left out, by kinds and ids
     it broke off in the middle                              `AttemptDiscarded` ("crash"), and the step again
-    it was over                                             nothing
+
+A process that dies has shown more than it has written: all that is numbered behind the end of the log is taken back.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +48,8 @@ class _Step:
     attempt: int = 1
     is_read: bool = False
     """Its response was shown to its end."""
+    read_at: float = math.inf
+    """The number of that end."""
     outcome: StepOutcome | None = None
     """Its end; None while it is open."""
     facts: set[tuple[Any, ...]] = field(default_factory=set)
@@ -55,17 +59,20 @@ class _Step:
 
     def note(self, event: Event) -> None:
         if isinstance(event, AttemptDiscarded):
-            self.attempt, self.is_read = event.attempt + 1, False
-            self.facts.clear()
-            self.observed.clear()
+            self.attempt = event.attempt + 1
+            if event.from_seq <= self.read_at:
+                self.is_read = False
+                self.facts.clear()
+                self.observed.clear()
         elif isinstance(event, StreamEnd):
-            self.is_read = True
+            self.is_read, self.read_at = True, event.seq
         elif isinstance(event, StepEnd):
             self.outcome = event.outcome
         elif isinstance(event, StepStart):
             self.outcome = None
         elif isinstance(event, Observation):
-            self.observed.add(event.call_id)
+            if event.outcome != "unknown":  # somebody finds out
+                self.observed.add(event.call_id)
         elif isinstance(event, _OF_CALLS) and not isinstance(event, ToolProgress):
             self.facts.add(_fact(event))
 
@@ -94,18 +101,21 @@ class ShownRun:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._steps: dict[int, _Step] = {}
-        self._latest: int | None = None
+        self._last: float = math.inf  # number of the last entry, before this visit has begun a step
+        self._is_cut = False  # the last visit has not come to its end
         self._again: _Step | None = None  # the step that this visit shows once more
         self._is_reading = False  # its response
         for entry in entries:
             self._note(entry)
 
     def _note(self, entry: Entry) -> None:
+        self._last, self._is_cut = entry.seq, not isinstance(entry, VisitEnd)
         if isinstance(entry, VisitEnd):
             return
+        if isinstance(entry, AttemptDiscarded):
+            self._steps = {at: one for at, one in self._steps.items() if one.seq < entry.from_seq}
         if isinstance(entry, StepStart) and entry.step not in self._steps:
             self._steps[entry.step] = _Step(entry.seq)
-            self._latest = entry.step
         if (step := self._steps.get(entry.step)) is not None:
             step.note(entry)
 
@@ -134,16 +144,28 @@ class ShownRun:
         return [] if isinstance(event, _OF_ATTEMPTS) else [event]
 
     def _begun(self, event: StepStart, seq: int) -> list[Event]:
-        self._again = None
-        step = self._steps.get(event.step)
-        if step is None:
-            last = None if self._latest is None else self._steps[self._latest]
-            is_open = last is not None and last.outcome is None
-            left = [StepEnd("abandoned", seq=seq, step=self._latest)] if is_open and self._latest is not None else []
-            self._latest = None
-            return [*left, event]
-        if event.continued and step.is_read:
-            self._again, self._is_reading = step, True
-            return [event] if step.outcome == "suspended" else []
-        self._latest = None  # it goes on
-        return [AttemptDiscarded(step.attempt, step.seq + 1, "crash", seq=seq, step=event.step)]
+        step, self._again = self._steps.get(event.step), None
+        is_known = step is not None and event.continued and step.is_read
+        back = self._taken_back(event.step, step, is_known)
+        self._last, self._is_cut = math.inf, False
+        added: list[Event] = []
+        if back is not None:
+            attempt = 1 if step is None else step.attempt
+            added.append(AttemptDiscarded(attempt, back, "crash", seq=seq, step=event.step))
+        if step is None or step.seq >= (math.inf if back is None else back):
+            return [*added, event]
+        if not is_known:  # it goes on behind its begin
+            return added
+        self._again, self._is_reading = step, True
+        return [*added, event] if step.outcome == "suspended" else added
+
+    def _taken_back(self, number: int, step: _Step | None, is_known: bool) -> int | None:
+        """Returns the number from which on readers have to forget what they were shown; None if they are right."""
+        later = [one.seq for at, one in self._steps.items() if at > number]
+        self._steps = {at: one for at, one in self._steps.items() if at <= number}
+        if later:
+            return min(later)
+        if step is not None and not is_known and self._last != math.inf:
+            return step.seq + 1
+        # A process that dies has shown more than it has written.
+        return int(self._last) + 1 if self._is_cut else None
