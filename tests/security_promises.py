@@ -471,6 +471,16 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_questions_outside_a_call_or_beyond_the_bounds_are_cancelled_and_addresses_shown_as_text",
         ),
     ),
+    "T44": (
+        "clients of a chat that invent a history, or send what nobody can bear",
+        (
+            "tests/web/test_requests_in.py::test_nothing_that_a_client_has_invented_is_taken",
+            "tests/web/test_requests_in.py::test_hostile_bodies_are_refused",
+            "tests/web/test_requests_in.py"
+            "::test_each_value_of_a_request_may_be_anything_and_only_one_error_comes_of_it",
+            "tests/web/test_requests_in.py::test_files_and_tools_of_clients_are_bounded",
+        ),
+    ),
 }
 """By threat: its row in SECURITY.md, and what holds it."""
 

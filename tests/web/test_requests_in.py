@@ -156,6 +156,8 @@ def test_answers_of_a_page_that_mean_several_things() -> None:
         found = answered(message_id, *messages)
         shown = (found.trigger, len(found.approvals), found.message and found.message.id)
         assert shown == (trigger, approved, message), (message_id, messages)
+    for wanted, path in (("regenerate-message", "messages[1]"), ("resume-stream", "trigger")):
+        assert refusal(read_ui_request, ui(messages=[user, first], trigger=wanted)).path == path
     done = {**call, "state": "output-available", "output": None, "approval": {"id": "ap", "approved": True}}
     found = answered("a1", {**first, "parts": [done]})
     assert found.approvals == (ClientApproval(id="ap", approved=True),), "run by the client that has approved it"
