@@ -455,7 +455,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/pipelines/test_journal_leases.py"
             "::test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_other",
             "tests/pipelines/test_reviewed_runs.py::test_a_call_that_has_begun_keeps_its_end_whatever_holds_now",
-            "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once",
+            "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once_and_its_page_has_every_event_once",
         ),
     ),
     "T43": (

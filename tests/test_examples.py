@@ -49,6 +49,8 @@ PAGES = [
             "text.md",
             "debugging.md",
             "view.md",
+            "web/openai.md",
+            "web/events.md",
         )
     ),
 ]

@@ -51,10 +51,6 @@ def _shown_id(event: Any, sofar: _Sofar) -> str:
     return approval_id(sofar.run_id, event.step, event.call_id, event.fingerprint)
 
 
-def _continued(event: Any, sofar: _Sofar) -> bool:
-    return getattr(event, "continued", False)
-
-
 def _whole_arguments(event: of.ToolCallEnd, sofar: _Sofar) -> str | None:
     """Returns the whole text where it is another than the deltas were."""
     whole = event.call.arguments_text
@@ -99,9 +95,7 @@ class _Words:
 
 
 _WORDS: Mapping[type, _Words] = {
-    of.StepStart: _Words(
-        "step_start", also="run_id asks_model dispatches continued replayed", derived={"continued": _continued}
-    ),
+    of.StepStart: _Words("step_start", also="run_id asks_model dispatches continued replayed"),
     of.RequestFailed: _Words("request_failed", also="outcome error_type status? retry_after?"),
     of.MessageAdded: _Words("message_added", also="message_id messages when"),
     of.AttemptBegan: _Words("attempt_began", also="attempt fallback after_output"),

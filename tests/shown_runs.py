@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import date
 from functools import cache
@@ -17,7 +18,6 @@ from streamtools.dispatch.store import MemoryStore
 from streamtools.errors import ToolError
 from streamtools.events import (
     AnswerRequested,
-    ApprovalRequested,
     AttemptDiscarded,
     EventsDropped,
     RefusalDelta,
@@ -29,29 +29,20 @@ from streamtools.events import (
     TextEnd,
     TextStart,
     ToolCallDelta,
-    ToolCallEnd,
     ToolCallStart,
-    ToolCallValidated,
     UnknownPayload,
 )
 from streamtools.parts import Usage
+from streamtools.pipelines.held import HeldBack
 from streamtools.web.encoding import RunEnd
+from streamtools.web.shown import ShownRun
 
-__all__ = ["CLIENT_TOOL", "Shown", "Visit", "shown_runs"]
+__all__ = ["CHAT", "CLIENT_TOOL", "Shown", "Visit", "fed", "random_runs", "responses", "shown_runs", "text_of"]
 
 CHAT, CLIENT_TOOL = "openai.chat_completions", "choose"
 Shown = Event | RunEnd
 Visit = list[Shown]
 _ASKED = [{"role": "user", "content": "Go."}]
-_REPEATED = (
-    ToolCallStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallValidated,
-    ApprovalRequested,
-    AnswerRequested,
-    StreamEnd,
-)
 
 
 class _Odd:
@@ -125,22 +116,37 @@ def _calls(*calls: tuple[str, str, str], text: str = "Well. ") -> list[bytes]:
     return chat([text] if text else [], calls)
 
 
-async def _visit(run: AgentLoop, *, is_next: bool = False) -> tuple[Visit, AgentLoop]:
-    """Reads a run to its end. Where it goes on with a step, the log has nothing of that step twice."""
-    events: Visit = []
-    end: RunEnd | None = None
-    first_step: int | None = None
+class _Log:
+    """An observer that keeps what a log has of a run, which is nothing twice."""
+
+    sees_originals = True
+    event_types = None
+
+    def __init__(self, before: Visit) -> None:
+        self.events: Visit = []
+        self._shown = ShownRun(one for one in before if isinstance(one, Event))
+
+    def around_tool(self, call_id: str) -> None:
+        return None
+
+    def on_event(self, event: Event) -> None:
+        self.events += self._shown.added(event, event.seq)
+
+
+async def _visit(run: AgentLoop, before: Visit) -> Visit:
+    """Reads a run to its end, or to a question that nobody answers in this visit."""
+    log = _Log(before)
+    run.trajectory.observers = (log, *run.trajectory.observers)
+    failure: Exception | None = None
     try:
         async with run:
             async for event in run:
-                first_step = event.step if first_step is None else first_step
-                if not (is_next and event.step == first_step and isinstance(event, _REPEATED)):
-                    events.append(event)
-                if isinstance(event, AnswerRequested) and event.question is not None and not is_next:
-                    break  # the run would wait
+                if isinstance(event, AnswerRequested) and event.question is not None:
+                    break
     except Exception as error:
-        end = RunEnd(outcome=run.outcome or "error", error=error)
-    return [*events, end or RunEnd(outcome=run.outcome or "", suspended=run.suspended)], run
+        failure = error
+    waiting = () if run.suspended is None else tuple(call.call_id for call in run.suspended.calls)
+    return [*log.events, RunEnd(outcome=run.outcome or "error", error=failure, call_ids=waiting)]
 
 
 async def _run(*bodies: Any, decide: bool | None = None, **options: Any) -> list[Visit]:
@@ -154,15 +160,14 @@ async def _run(*bodies: Any, decide: bool | None = None, **options: Any) -> list
         return stream(body)
 
     given = {"tools": _TOOLS, "wire": CHAT, "store": MemoryStore(), **options}
-    visit, run = await _visit(agent_loop(asked, _ASKED, **given))
-    visits = [visit]
+    run = agent_loop(asked, _ASKED, **given)
+    visits = [await _visit(run, [])]
     while run.suspended is not None and decide is not None:
         waiting, calls = run.suspended, run.suspended.calls
         decisions = [Decision.on(call, decide, by="ann") for call in calls if call.waits_for == "approval"]
         answers = [CallAnswer.to(call, "B") for call in calls if call.waits_for == "answer"]
-        again = agent_loop(asked, run.messages, **given, suspended=waiting, decisions=decisions, answers=answers)
-        visit, run = await _visit(again, is_next=True)
-        visits.append(visit)
+        run = agent_loop(asked, run.messages, **given, suspended=waiting, decisions=decisions, answers=answers)
+        visits.append(await _visit(run, [event for visit in visits for event in visit]))
     return visits
 
 
@@ -265,6 +270,64 @@ def shown_runs() -> dict[str, list[Visit]]:
         return {name: await made() for name, made in _RUNS.items()}
 
     return {**anyio.run(read), **_MADE}
+
+
+def responses(runs: dict[str, list[Visit]]) -> Iterable[tuple[str, Visit, Visit]]:
+    """Yields each visit with the events before it; what is taken back is held back, as readers do."""
+    for name, visits in runs.items():
+        before: Visit = []
+        for at, visit in enumerate(visits):
+            if name == "retried":
+                held, (*events, end) = HeldBack(), visit
+                visit = [*(one for event in events for one in held.feed(event)), end]  # type: ignore[arg-type]
+            yield f"{name} {at}" if at else name, before, visit
+            before = [*before, *visit]
+
+
+def text_of(visit: Visit, kind: type = TextDelta, between: str = "\n\n") -> str:
+    """Returns the texts of the steps of a visit, as one."""
+    steps: dict[int, list[str]] = {}
+    for event in visit:
+        if isinstance(event, kind):
+            steps.setdefault(event.step, []).append(event.text)  # type: ignore[attr-defined]
+    return between.join(filter(None, map("".join, steps.values())))
+
+
+def random_runs(count: int, seed: int = 2026) -> dict[str, list[Visit]]:
+    """Returns runs of a grammar: steps, texts, calls of every end, cuts, decisions."""
+    chance = random.Random(seed)
+
+    async def read() -> dict[str, list[Visit]]:
+        return {f"random {at}": await _random_run(chance) for at in range(count)}
+
+    return anyio.run(read)
+
+
+_PIECES = ("a", " ", "\n", "\r", "é", "\U0001f600", "data: ", '"', "\\", "\u2028", "<b>", "[DONE]")
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "look": ('{"at": "x"}', '{"at": "pin"}', '{"at": 3}', '{"at"'),
+    "fail": ('{"why": "no"}',),
+    "count": ("{}",),
+    "pay": ('{"amount": 3}', '{"amount": "x"}'),
+    CLIENT_TOOL: ('{"question": "é\\"\\n"}', '{"question": "2", "due": "2026-02-03"}', "{}"),
+    "fly": ("{}",),
+}
+
+
+async def _random_run(chance: random.Random) -> list[Visit]:
+    def texts(name: str) -> list[dict[str, Any]]:
+        return [{name: "".join(chance.choices(_PIECES, k=3))} for _ in range(chance.randint(0, 3))]
+
+    bodies = []
+    for _ in range(chance.randint(0, 3)):
+        names = chance.choices(list(_ARGUMENTS), k=chance.randint(1, 3))
+        calls = [(f"c{at}", name, chance.choice(_ARGUMENTS[name])) for at, name in enumerate(names)]
+        deltas = [*texts("reasoning_content"), *texts("content"), *_call_deltas(*calls)]
+        bodies.append(_body(*deltas, finish=chance.choice(["tool_calls"] * 9 + [None])))
+    end = chance.choice(["stop", "stop", "stop", "length", "content_filter", None])
+    bodies.append(_body(*texts("content"), *texts("refusal"), finish=end))
+    decide = chance.choice([True, True, False, None])
+    return await _run(*bodies, decide=decide, max_steps=chance.choice([2, 9, 9]))
 
 
 def fed(encoder: Any, events: Iterable[Shown]) -> list[Any]:
