@@ -1,6 +1,7 @@
 """Serves conversations to pages: an ASGI application to be mounted in FastAPI, Starlette or any other framework.
 
     POST   /                      useChat: begins a run, or goes on with one, and streams it
+    GET    /{id}                  the messages of a conversation; the unfinished one comes from the stream alone
     GET    /{id}/stream           useChat's `resume`: the run that goes on, from its beginning; 204 if none does
     POST   /{id}/stop             {"run": id?}: stops it
     DELETE /{id}                  removes the conversation
@@ -150,6 +151,8 @@ class _Request:
                 await self._join(chat_id, self._ui_encoder)
             case ("GET", chat_id, "events"):
                 await self._events(chat_id)
+            case ("GET", chat_id):
+                await self._history(chat_id)
             case ("DELETE", chat_id):
                 await self._check(chat_id, "delete")
                 await self._empty(204 if await self._chats.delete(chat_id) else 404)
@@ -208,6 +211,21 @@ class _Request:
         await self._check(chat_id, "stop")
         await self._chats.stop(chat_id, run_id)
         await self._empty(204)
+
+    async def _history(self, chat_id: str) -> None:
+        from .finished_messages import ui_message, ui_user_message  # those that stream alone do not need them
+
+        await self._check(chat_id, "read")
+        turns = await self._chats.history(chat_id)
+        if turns is None:
+            raise _Refused(404, "not_found", "there is no such conversation")
+        messages: list[Any] = []
+        for turn in turns:
+            messages.append(ui_user_message(turn.message))
+            parts = await self._chats.finished_parts(turn)
+            if parts is not None:
+                messages.append(ui_message(parts, turn.run_id, version=self._app._ai_version))
+        await self._json(200, {"id": chat_id, "messages": messages})
 
     # -- protocols --
 

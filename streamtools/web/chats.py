@@ -24,6 +24,7 @@ class Chats(ChatRuns):
         run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
             called again, and has to make the same one.
         log: keeps what readers may see; by default the same file.
+        privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
 
     Raises:
         TypeError: `run` is no function, or `journal` nothing that keeps runs.

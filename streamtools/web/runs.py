@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypedDict
+from typing import Any, NotRequired, Self, TypedDict
 
 import anyio
 from anyio import CancelScope, create_task_group
@@ -35,11 +35,13 @@ from ..errors import (
 from ..event_loop import spawn
 from ..history import convert, repair
 from ..pipelines.agent_loop import AgentLoop
+from ..privacy import Privacy
 from ..text import type_name
 from ..wires import Wire, find
 from .approval_ids import read_approval_id
 from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, to_wire
 from .conversations import ChatTurn, Conversations
+from .history_parts import AssistantPart, assistant_parts
 from .live import LiveRun
 from .log import Log, SqliteLog
 from .readers import RunReader
@@ -55,6 +57,7 @@ class ChatOptions(TypedDict):
     journal: Journal
     run_id: str
     conversation_id: str
+    privacy: NotRequired[Privacy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,15 @@ class Chat:
     """What the user has said last."""
     _journal: Journal = field(repr=False)
     _turns: Sequence[ChatTurn] = field(repr=False)
+    _privacy: Privacy | None = field(default=None, repr=False)
 
     @property
     def options(self) -> ChatOptions:
         """The options to pass on: ``agent_loop(ask, chat.messages(wire), tools=tools, wire=wire, **chat.options)``."""
-        return {"journal": self._journal, "run_id": self.run_id, "conversation_id": self.id}
+        options: ChatOptions = {"journal": self._journal, "run_id": self.run_id, "conversation_id": self.id}
+        if self._privacy is not None:
+            options["privacy"] = self._privacy
+        return options
 
     def messages(self, wire: Wire | str) -> list[Any]:
         """Returns the history for a wire, with the user's message at its end. Runs on another wire are converted.
@@ -111,16 +118,26 @@ class ChatRuns:
         run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
             called again, and has to make the same one.
         log: keeps what readers may see; by default the same file.
+        privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
 
     Raises:
         TypeError: `run` is no function, or `journal` nothing that keeps runs.
     """
 
-    def __init__(self, *, journal: str | os.PathLike[str] | SqliteStore | Journal, run: Run, log: Log | None = None):
+    def __init__(
+        self,
+        *,
+        journal: str | os.PathLike[str] | SqliteStore | Journal,
+        run: Run,
+        log: Log | None = None,
+        privacy: Privacy | None = None,
+    ) -> None:
         if not callable(run):
             raise TypeError(f"run is a function that returns an agent_loop(...), not {type(run).__name__}")
         self.journal = Journal(journal_of(journal).store, wait=0)
         """The runs."""
+        self.privacy = privacy
+        """What leaves of each conversation."""
         self._run = run
         self._store = self.journal.store
         self._log: Log = SqliteLog(self._store) if log is None else log
@@ -203,6 +220,14 @@ class ChatRuns:
         """Returns the runs of a conversation up to its latest one, without branches beside; None if there are none."""
         head = await self._conversations.head(chat_id)
         return None if head is None else await self._conversations.up_to(head)
+
+    async def finished_parts(self, turn: ChatTurn) -> tuple[AssistantPart, ...] | None:
+        """Returns the answer of a run, as its stream has shown it; None while it goes on."""
+        if turn.outcome is None or turn.added is None or turn.wire is None or turn.run_id in self._live:
+            return None
+        seen = await self.reader(Joined(turn, -1)).past()
+        redact = None if self.privacy is None else self.privacy.redact
+        return assistant_parts(turn.added, turn.wire, events=seen, redact=redact)
 
     async def delete(self, chat_id: str) -> bool:
         """Stops and removes a conversation: runs, logs and messages. Which calls have had an effect stays known, so
@@ -366,7 +391,8 @@ class ChatRuns:
             _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
 
     async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
-        chat = Chat(turn.chat_id, turn.run_id, turn.message, self.journal, await self._conversations.up_to(turn))
+        turns = await self._conversations.up_to(turn)
+        chat = Chat(turn.chat_id, turn.run_id, turn.message, self.journal, turns, self.privacy)
         made = self._run(chat)
         loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
         self._check(loop, chat)
@@ -389,6 +415,8 @@ class ChatRuns:
         journaled = loop.journaled
         if journaled is None or journaled.journal is not self.journal or journaled.run_id != chat.run_id:
             raise TypeError("run has to make the run of this conversation: agent_loop(..., **chat.options)")
+        if loop.trajectory.privacy is not self.privacy:  # or what is read later would show what the stream has not
+            raise TypeError("the policy of a conversation's runs is that of all its readers: Chats(privacy=...)")
 
     def _finish(self, loop: AgentLoop, lease: JournalLease) -> Waiter:
         """Hands over what a visit to a run has come to."""

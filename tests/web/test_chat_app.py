@@ -12,6 +12,7 @@ from chat_client import Answer, Page
 from streams import chat, stream
 
 from streamtools import ToolContext, agent_loop, tool
+from streamtools.privacy import Privacy
 from streamtools.web import Chats, MemoryLog, PageRequest
 
 pytestmark = pytest.mark.anyio
@@ -288,6 +289,37 @@ async def test_a_log_in_memory_and_a_deleted_conversation(tmp_path: Path) -> Non
         assert await program.chats.journal.runs() == []
 
 
+async def test_a_page_that_is_loaded_anew_finds_what_the_stream_has_shown(program: Program) -> None:
+    page = program.page()
+    first = await page.ask("POST", "/", said("pay"))
+    loaded = (await page.ask("GET", "/k")).json["messages"]
+    assert [one["id"] for one in loaded] == ["m1", "k/1"]
+    pay = next(part for part in loaded[1]["parts"] if part["type"] == "tool-pay")
+    asked = next(one for one in first.chunks if one != "[DONE]" and one["type"] == "tool-approval-request")
+    assert (pay["state"], pay["approval"], pay["input"]) == (
+        "approval-requested", {"id": asked["approvalId"]}, {"amount": 5}
+    )  # fmt: skip
+    await page.ask("POST", "/", decided(first.chunks, "k/1"))
+    loaded = (await page.ask("GET", "/k")).json["messages"]
+    kinds = [part["type"] for part in loaded[1]["parts"]]
+    assert kinds == ["step-start", "text", "tool-pay", "tool-look", "step-start", "text"]
+    assert [part.get("output") for part in loaded[1]["parts"]][2:4] == ["paid 5", "seen x"]
+    await page.ask("POST", "/", said("slow", id="m2"), leave=lambda answer: b'b"}' in answer.body)
+    loaded = (await page.ask("GET", "/k")).json["messages"]
+    assert [one["id"] for one in loaded] == ["m1", "k/1", "m2"], "the unfinished one comes from the stream alone"
+    program.held.set()
+    assert (await page.ask("GET", "/other")).status == 404
+
+
+async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(tmp_path: Path) -> None:
+    hidden = Privacy(redact=lambda text: text.replace("you", "***"))
+    page = Program(tmp_path / "chats.db", privacy=hidden).page()
+    answer = await page.ask("POST", "/", said("you"))
+    assert (await page.ask("GET", "/k")).json["messages"][1]["parts"][1]["text"] == texts(answer.chunks) == "Hello, ***"
+    events = await page.ask("GET", "/k/events", last_event_id="1.0")
+    assert b"you" not in events.body
+
+
 async def test_only_those_who_may_are_answered(program: Program) -> None:
     seen: list[tuple[str, str]] = []
 
@@ -296,12 +328,12 @@ async def test_only_those_who_may_are_answered(program: Program) -> None:
         return request.headers.get("x-user") == "ann"
 
     app = program.chats.app(may=may)
-    requests = [("POST", "/", said("you")), ("GET", "/k/stream", None), ("GET", "/k/events", None),
+    requests = [("POST", "/", said("you")), ("GET", "/k", None), ("GET", "/k/stream", None), ("GET", "/k/events", None),
                 ("POST", "/k/stop", {}), ("DELETE", "/k", None)]  # fmt: skip
     for method, path, body in requests:
         assert (await Page(app).ask(method, path, body)).status == 403, path
     assert program.asked == []
-    assert seen == [("k", "run"), ("k", "read"), ("k", "read"), ("k", "stop"), ("k", "delete")]
+    assert seen == [("k", "run"), ("k", "read"), ("k", "read"), ("k", "read"), ("k", "stop"), ("k", "delete")]
     assert (await Page(app, **{"x-user": "ann"}).ask("POST", "/", said("you"))).status == 200
 
 
