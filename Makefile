@@ -31,6 +31,7 @@ BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/
   --ignore=tests/sources/test_sockets.py
 # What is tried with agent frameworks; Strands has a venv of its own.
 BY_AGENTS := agents_tap crashes framework_tools langgraph langgraph_approvals langgraph_once pydantic_ai pydantic_ai_approvals pydantic_ai_once smolagents smolagents_once
+BY_CLIENTS := tests/web/test_ai_sdk.py
 BY_STRANDS := agents_tap crashes framework_tools strands strands_once
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
@@ -45,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -114,6 +115,10 @@ test-agents: $(AGENTS)/.installed $(AGENTS_STRANDS)/.installed  ## agent framewo
 test-backends: $(BACKENDS)/.installed  ## traces in Phoenix and MLflow, as they read them; in Jaeger where STREAMTOOLS_JAEGER_URL is set
 	$(BACKENDS)/bin/python -m pytest -p no:phoenix tests/backends $(ARGS)
 
+test-web: export STREAMTOOLS_WEB_RUNS := 2000
+test-web: .node-web/.installed $(VENV)/.dev  ## what the clients of pages make of 2,000 runs: the packages themselves, under node
+	$(BIN)/python -m pytest -s --deadline 1200 $(BY_CLIENTS) $(ARGS)
+
 test-ray: .venv-ray/.installed  ## RayExecutor, on a cluster of two nodes on this machine
 	.venv-ray/bin/python -m pytest tests/cluster $(ARGS)
 
@@ -140,7 +145,7 @@ format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock .node-web
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -200,6 +205,12 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.py | $(BIN)/pip
 	@mkdir -p .aimock
 	@npm install --prefix .aimock --no-package-lock --ignore-scripts --no-audit --no-fund --silent $(AIMOCK) \
 	  && touch $@ || echo "npm cannot install $(AIMOCK) here; the tests that ask it are skipped." >&2
+
+.node-web/.installed: tests/web/clients/package.json
+	@mkdir -p .node-web
+	@cp $< .node-web/
+	@npm install --prefix .node-web --no-package-lock --ignore-scripts --no-audit --no-fund --silent \
+	  && touch $@ || echo "npm cannot install the clients of pages here; THEIR TESTS ARE SKIPPED." >&2
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -11,10 +11,9 @@ Read in `ai` 7.0.173 and 6.0.326: ``src/ui-message-stream/ui-message-chunks.ts``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from ..errors import AnswerPending, ApprovalPending
 from ..events import (
     AnswerRequested,
     ApprovalRequested,
@@ -38,10 +37,12 @@ from ..events import (
     ToolCallStart,
     ToolCallValidated,
     ToolProgress,
+    ToolStarted,
 )
-from ..parts import RUN_OUTCOMES
+from ..parts import RUN_OUTCOMES, ToolCall
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
+from .shown import is_pending
 from .texts import texts_of
 
 Chunk = dict[str, Any]
@@ -61,6 +62,7 @@ class UIMessages:
     Args:
         version: the major version of the client's `ai`. 6 forgets nothing that it was shown.
         message_id: the id of the assistant's message; by default the client makes one up.
+        dynamic_tools: names of tools whose parts are to be ``dynamic-tool``, as those that the page has no types for.
 
     Raises:
         ValueError: another version.
@@ -68,20 +70,28 @@ class UIMessages:
 
     headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
 
-    def __init__(self, *, version: Literal[6, 7] = 7, message_id: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        version: Literal[6, 7] = 7,
+        message_id: str | None = None,
+        dynamic_tools: Collection[str] = (),
+    ) -> None:
         if version not in (6, 7):
             raise ValueError(f"version={version!r}: the AI SDK's versions 6 and 7 are known")
         self.can_retract = version == 7
         self._version = version
         self._message_id = message_id
+        self._dynamic = frozenset(dynamic_tools)
         self._run_id = ""
         self._in_step = False  # the client's step is open
+        self._dispatches = True
         self._open: dict[str, str] = {}  # texts that grow: kind by id
-        self._steered: list[Chunk] = []  # of the step, which a reset takes back
+        self._steered: list[tuple[int, Chunk]] = []  # of the step, which a reset takes back
         self._ids: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
-        self._calls: dict[str, str] = {}  # of the step by our id: the name that was announced
-        self._ready: set[str] = set()  # those whose arguments the client has
+        self._calls: dict[str, ToolCall] = {}  # of the step by our id
+        self._given: dict[str, Any] = {}  # the inputs that the client has
         self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
         self._finish: str | None = None
 
@@ -106,8 +116,8 @@ class UIMessages:
                 yield from self._call(event)
             case ApprovalRequested() | ApprovalResolved() | AnswerRequested():
                 yield from self._asks(event)
-            case ToolProgress():
-                yield self._output(event, plain(event.value)) | {"preliminary": True}
+            case ToolStarted() | ToolProgress():
+                yield from self._runs(event)
             case Observation():
                 yield from self._observed(event)
             case StepStart() | StepEnd() | StreamEnd() | AttemptDiscarded() | MessageAdded():
@@ -160,28 +170,32 @@ class UIMessages:
         id = self._id(event)
         match event:
             case ToolCallStart():
-                yield from self._announce(id, event.name, event.kind)
+                self._calls[id] = ToolCall(call_id=id, name=event.name, kind=event.kind)
+                chunk = {"type": "tool-input-start"} | self._named(id)
+                yield chunk | {"inputEncoding": "text"} if event.kind == "custom" else chunk
             case ToolCallDelta():
-                if event.delta and id in self._calls and id not in self._ready:
+                if event.delta and id in self._calls and id not in self._given:
                     yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": event.delta}
-            case ToolCallEnd(call=call, error=None) | ToolCallValidated(call=call):
-                if call.arguments is not None or call.kind == "custom":
-                    given = call.arguments_text if call.arguments is None else plain(call.arguments)
-                    yield from self._given(id, call.name, given, call.kind)
+            case ToolCallEnd(call=call) | ToolCallValidated(call=call):
+                # A client may run a call as soon as it has the input: only when nothing else can come between.
+                self._calls[id] = call
+                if call.kind == "server" and call.status == "ready":
+                    yield from self._give(id)
 
-    def _announce(self, id: str, name: str, kind: str = "function") -> Iterator[Chunk]:
-        self._calls[id] = name or _NAMELESS
-        chunk = {"type": "tool-input-start", "toolCallId": id, "toolName": self._calls[id]}
-        if kind == "custom":
-            chunk["inputEncoding"] = "text"
-        yield chunk | _executed(kind)
+    def _named(self, id: str, name: str = "") -> Chunk:
+        call = self._calls.get(id)
+        name = (call.name if call is not None else name) or _NAMELESS
+        chunk: Chunk = {"toolCallId": id, "toolName": name}
+        if call is not None and call.kind == "server":
+            chunk["providerExecuted"] = True
+        return chunk | {"dynamic": True} if name in self._dynamic else chunk
 
-    def _given(self, id: str, name: str, arguments: Any, kind: str = "function") -> Iterator[Chunk]:
-        if id not in self._ready:
-            self._ready.add(id)
-            name = self._calls.setdefault(id, name or _NAMELESS)
-            chunk = {"type": "tool-input-available", "toolCallId": id, "toolName": name, "input": arguments}
-            yield chunk | _executed(kind)
+    def _give(self, id: str, name: str = "", arguments: Mapping[str, Any] | None = None) -> Iterator[Chunk]:
+        """Yields the input of a call: what would run, where that is known, else what the model wrote."""
+        given = _input(self._calls.get(id)) if arguments is None else plain(arguments)
+        if id not in self._given or (arguments is not None and self._given[id] != given):
+            self._given[id] = given
+            yield {"type": "tool-input-available"} | self._named(id, name) | {"input": given}
 
     def _asks(self, event: Any) -> Iterator[Chunk]:
         id = self._id(event)
@@ -196,26 +210,30 @@ class UIMessages:
             data = {"toolCallId": id, "question": plain(event.question)}
             yield {"type": "data-question", "id": shown, "data": data}
             return
-        yield from self._given(id, event.tool_name, plain(event.arguments))
+        yield from self._give(id, event.tool_name, event.arguments)
         if isinstance(event, ApprovalRequested):
             self._asked[id] = shown
             yield {"type": "tool-approval-request", "approvalId": shown, "toolCallId": id}
 
-    def _output(self, event: Any, value: Any) -> Chunk:
-        return {"type": "tool-output-available", "toolCallId": self._id(event), "output": value}
+    def _runs(self, event: ToolStarted | ToolProgress) -> Iterator[Chunk]:
+        id = self._id(event)
+        if id not in self._given:
+            yield from self._give(id, event.tool_name)
+        if isinstance(event, ToolProgress):
+            yield {**_output(id, plain(event.value)), "preliminary": True}
 
     def _observed(self, event: Observation) -> Iterator[Chunk]:
-        if event.outcome == "discarded" or isinstance(event.error, (ApprovalPending, AnswerPending)):
+        if event.outcome == "discarded" or is_pending(event):
             return
         id = self._id(event)
         if event.outcome == "ok":
-            yield from self._given(id, event.tool_name, plain(event.validated_args or {}))
-            yield self._output(event, plain(event.value, event.model_content))
-        elif id not in self._ready:
-            self._ready.add(id)
-            name = self._calls.setdefault(id, event.tool_name or _NAMELESS)
-            chunk = {"type": "tool-input-error", "toolCallId": id, "toolName": name, "input": None}
-            yield chunk | {"errorText": event.model_content}
+            if id not in self._given:
+                yield from self._give(id, event.tool_name)
+            yield _output(id, plain(event.value, event.model_content))
+        elif id not in self._given:
+            self._given[id] = given = _input(self._calls.get(id))
+            chunk = {"type": "tool-input-error"} | self._named(id, event.tool_name)
+            yield chunk | {"input": given, "errorText": event.model_content}
         elif event.outcome == "denied" and id in self._asked:
             yield {"type": "tool-output-denied", "toolCallId": id}
         else:
@@ -226,7 +244,7 @@ class UIMessages:
     def _step(self, event: Any) -> Iterator[Chunk]:
         match event:
             case StepStart():
-                self._run_id = event.run_id
+                self._run_id, self._dispatches = event.run_id, event.dispatches
                 if not event.continued:
                     yield from self._finish_step()
                     self._in_step = True
@@ -238,17 +256,24 @@ class UIMessages:
                 yield from self._close("text", "reasoning")
                 self._finish = event.finish or self._finish
             case AttemptDiscarded():
-                self._open, self._calls = {}, {}
-                for key in [key for key in self._ids if key[0] == event.step]:
-                    id = self._ids.pop(key)
-                    self._taken.discard(id)
-                    self._ready.discard(id)
-                    self._asked.pop(id, None)
-                if self._version == 7:
-                    yield {"type": "reset-step"}
-                    yield from self._steered
+                yield from self._discarded(event)
             case StepEnd():
+                if not self._dispatches:  # somebody else runs them
+                    for id, call in self._calls.items():
+                        yield from self._give(id) if call.status == "ready" else ()
                 yield from self._finish_step()
+
+    def _discarded(self, event: AttemptDiscarded) -> Iterator[Chunk]:
+        self._open, self._calls, self._in_step = {}, {}, True
+        for key in [key for key in self._ids if key[0] == event.step]:
+            id = self._ids.pop(key)
+            self._taken.discard(id)
+            self._given.pop(id, None)
+            self._asked.pop(id, None)
+        self._steered = [(seq, chunk) for seq, chunk in self._steered if seq < event.from_seq]
+        if self._version == 7:
+            yield {"type": "reset-step"}
+            yield from (chunk for _, chunk in self._steered)
 
     def _finish_step(self) -> Iterator[Chunk]:
         yield from self._close("text", "reasoning")
@@ -263,7 +288,7 @@ class UIMessages:
             chunk = {"type": "steering-message", "id": event.message_id, "parts": parts}
         else:
             chunk = {"type": "data-steering", "id": event.message_id, "data": {"parts": parts}}
-        self._steered.append(chunk)
+        self._steered.append((event.seq, chunk))
         yield chunk
 
     def _end(self, end: RunEnd) -> Iterator[Chunk]:
@@ -277,7 +302,7 @@ class UIMessages:
             else:
                 yield {"type": "error", "errorText": "The answer broke off."}
         elif end.outcome in ("cancelled", "left", "abandoned"):
-            yield {"type": "abort"} if self._version == 6 or facts is None else {"type": "abort", "reason": facts.words}
+            yield {"type": "abort"} if facts is None else {"type": "abort", "reason": facts.words}
         else:
             yield {"type": "finish", "finishReason": self._reason(end.outcome)}
 
@@ -289,5 +314,12 @@ class UIMessages:
         return "other"
 
 
-def _executed(kind: str) -> Chunk:
-    return {"providerExecuted": True} if kind == "server" else {}
+def _input(call: ToolCall | None) -> Any:
+    """Returns what the model wrote: as JSON, or the text if it is none."""
+    if call is None:
+        return {}
+    return call.arguments_text if call.arguments is None else plain(call.arguments)
+
+
+def _output(id: str, value: Any) -> Chunk:
+    return {"type": "tool-output-available", "toolCallId": id, "output": value}
