@@ -12,7 +12,8 @@ The objects are those of `openai.types.chat` in openai 3.57 for Python.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 from ..events import (
     AnswerRequested,
@@ -54,8 +55,8 @@ class ChatCompletions:
         between: stands between the texts of two steps.
     """
 
-    can_retract: ClassVar[bool] = False
-    headers: ClassVar[Mapping[str, str]] = {}
+    can_retract: bool = False
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class ChatCompletions:
         self._counts, self._reasons, self._tools = include_usage, reasoning, tools
         self._between = between
         # of the run
-        self._run_id = self._place = ""
+        self._run_id = self._place = self._shown_id = ""
         self._seq = -1
         self._handed_out: dict[tuple[int, str], AnswerRequested] = {}
         self._started: set[tuple[int, str]] = set()
@@ -158,6 +159,7 @@ class ChatCompletions:
         if self._begun:
             return ()
         self._begun = True
+        self._shown_id = self._id or f"chatcmpl-{self._run_id}{self._place}"
         return (self._chunk({"role": "assistant", "content": ""}),)
 
     def _end(self, end: RunEnd) -> list[Frame]:
@@ -194,7 +196,7 @@ class ChatCompletions:
 
     def _envelope(self) -> dict[str, Any]:
         return {
-            "id": self._id or f"chatcmpl-{self._run_id}{self._place}",
+            "id": self._shown_id,
             "object": "chat.completion.chunk",
             "created": self._created,
             "model": self._model,

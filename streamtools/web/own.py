@@ -16,7 +16,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from inspect import cleandoc
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from .. import events as of
 from ..events import Event
@@ -173,7 +174,7 @@ class _Sent(NamedTuple):
 
 
 @cache
-def _sent(kind: type, *, whole: bool) -> tuple[_Sent, ...]:
+def _sent(kind: type, whole: bool) -> tuple[_Sent, ...]:
     """Returns the fields of an event that are sent: all, or those of the default."""
     words = _WORDS[kind]
     names = f"{words.by_default or ''} {words.also}" if whole else words.by_default or ""
@@ -200,7 +201,7 @@ def _shape(hint: Any, is_optional: bool) -> Shape:
 
 def _written(event: Event | RunEnd, sofar: _Sofar, data: dict[str, Any], *, whole: bool) -> dict[str, Any]:
     kind: Any = type(event)
-    for name, get, shape, is_optional, default in _sent(kind, whole=whole):
+    for name, get, shape, is_optional, default in _sent(kind, whole):
         value = get(event, sofar)
         if is_optional and (value is None or value is default or (type(value) in _COMPARED and value == default)):
             continue
@@ -221,8 +222,8 @@ class OwnEvents:
     ``from_seq`` or greater.
     """
 
-    can_retract: ClassVar[bool] = True
-    headers: ClassVar[Mapping[str, str]] = {}
+    can_retract: bool = True
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         self._sofar = _Sofar()
@@ -282,7 +283,7 @@ def schema() -> dict[str, Any]:
 
 def _object(kind: type, name: str) -> dict[str, Any]:
     place = () if kind is RunEnd else _PLACE
-    sent = _sent(kind, whole=True)
+    sent = _sent(kind, True)
     return {
         "title": kind.__name__,
         "description": _about(kind),
@@ -307,7 +308,7 @@ def typescript() -> str:
 def _interface(kind: type, name: str) -> str:
     lines = [f'event: "{name}";']
     lines += [f"{name}: {shape.typescript};" for name, shape in (() if kind is RunEnd else _PLACE)]
-    for one in _sent(kind, whole=True):
+    for one in _sent(kind, True):
         lines.append(f"{one.name}{'?' if one.is_optional else ''}: {one.shape.typescript};")
     about = _about(kind).replace("*/", "* /")
     return f"/** {about} */\nexport interface {kind.__name__} {{\n  {f'{chr(10)}  '.join(lines)}\n}}\n"

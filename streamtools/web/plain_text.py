@@ -6,7 +6,7 @@ In: the events of a run. Out: bytes of UTF-8, as ``text/plain``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from types import MappingProxyType
 
 from ..events import AttemptDiscarded, Event, RefusalDelta, StepStart, TextDelta, TextEnd, TextStart
 from ..text import well_formed
@@ -64,12 +64,14 @@ class PlainText:
         between: is written between the texts of two steps.
     """
 
-    can_retract: ClassVar[bool] = False
-    headers: ClassVar[Mapping[str, str]] = {
-        "content-type": "text/plain; charset=utf-8",
-        # Browsers look at the first bytes of a plain text for another type, and wait for them.
-        "x-content-type-options": "nosniff",
-    }
+    can_retract: bool = False
+    headers: Mapping[str, str] = MappingProxyType(
+        {
+            "content-type": "text/plain; charset=utf-8",
+            # Browsers look at the first bytes of a plain text for another type, and wait for them.
+            "x-content-type-options": "nosniff",
+        }
+    )
 
     def __init__(self, *, between: str = "\n\n") -> None:
         self._text = AnswerText(between)
