@@ -42,6 +42,7 @@ from streamtools.telemetry import Metrics, Tracing
 from streamtools.telemetry.setup import to_jaeger
 from streamtools.view import LiveView, Watch, chrome_trace, draw, draw_recordings, page
 from streamtools.view.terminal import TerminalView, show
+from streamtools.web import OwnEvents
 
 pytestmark = pytest.mark.anyio
 
@@ -196,7 +197,7 @@ async def test_none_of_a_hundred_secrets_is_in_any_copy(
             return sent(next(bodies))  # each loop is over before the next begins
 
         history = [{"role": "user", "content": SEEDED[at].text} for at in range(first, first + 10)]
-        for encode in (encode_event, whole)[first // 10 % 2 :][:1]:
+        for encode in (encode_event, whole, OwnEvents())[first // 10 % 3 :][:1]:
             loop = agent_loop(ask, history, tools=[give], wire=WIRE, trajectory=copies.run())
             client = Client()
             with copies.terminal:
