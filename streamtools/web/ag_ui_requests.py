@@ -131,7 +131,7 @@ def _results(kept: list[tuple[BodyValue, str]]) -> Iterator[tuple[BodyValue, str
         if role == "tool":
             place, error = message.need("toolCallId"), message.get("error")
             value = error.text() if error is not None else _content(message.need("content"))
-            yield place, place.id(), ClientResult(call_id=place.id(), value=value, is_error=error is not None)
+            yield place, place.call_id(), ClientResult(call_id=place.call_id(), value=value, is_error=error is not None)
 
 
 def _content(content: BodyValue) -> str:

@@ -29,8 +29,8 @@ MAX_DEPTH = 100
 """Levels of nesting: those of arguments (`Limits.max_json_depth`), and those around them."""
 MAX_VALUES = 300_000
 """Values in a body: about as many as 8 MiB have in chats with many results."""
-MAX_ID_CHARS = 1024
-"""Characters of an id. Ours name a run, a step, a call and its arguments."""
+MAX_ID_CHARS = 4096
+"""Characters of an id. Those of approvals name a run, a step, a call and its arguments, with escapes."""
 
 _STRING = re.compile(rb'"[^"]*"?')
 _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
@@ -158,9 +158,16 @@ class BodyValue:
 
     def id(self) -> str:
         """Returns an id: some printable characters."""
-        found = self.text(MAX_ID_CHARS)
-        if not found or not found.isprintable():
+        found = self.call_id()
+        if not found.isprintable():
             raise self.refused("expected an id of printable characters")
+        return found
+
+    def call_id(self) -> str:
+        """Returns the id of a call, in which its provider may have put anything."""
+        found = self.text(MAX_ID_CHARS)
+        if not found:
+            raise self.refused("expected an id, got an empty text")
         return found
 
     def flag(self) -> bool:

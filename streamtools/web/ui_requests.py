@@ -151,16 +151,9 @@ def _results(calls: list[BodyValue]) -> Iterator[tuple[BodyValue, str, ClientRes
         if (by_provider is not None and by_provider.flag()) or (preliminary is not None and preliminary.flag()):
             continue
         place = call.need("toolCallId")
+        call_id = place.call_id()
         if state == "output-error":
-            yield (
-                place,
-                place.id(),
-                ClientResult(call_id=place.id(), value=call.need("errorText").text(), is_error=True),
-            )
+            yield place, call_id, ClientResult(call_id=call_id, value=call.need("errorText").text(), is_error=True)
         elif state == "output-available":
             output = call.get("output")  # JavaScript's undefined is left out
-            yield (
-                place,
-                place.id(),
-                ClientResult(call_id=place.id(), value=output.value if output is not None else None),
-            )
+            yield place, call_id, ClientResult(call_id=call_id, value=None if output is None else output.value)

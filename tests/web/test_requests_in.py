@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from streamtools.errors import BadRequest
 from streamtools.history import lint
 from streamtools.web.ag_ui_requests import read_ag_ui_request
+from streamtools.web.approval_ids import approval_id
 from streamtools.web.client_input import (
     ClientApproval,
     ClientInput,
@@ -162,6 +163,11 @@ def test_answers_of_a_page_that_mean_several_things() -> None:
     found = answered("a1", {**first, "parts": [done]})
     assert found.approvals == (ClientApproval(id="ap", approved=True),), "run by the client that has approved it"
     assert found.results == (ClientResult(call_id="c", value=None),)
+    odd = answered("a1", {**first, "parts": [{**call, "state": "output-available", "toolCallId": "c\n\u202e"}]})
+    assert odd.results == (ClientResult(call_id="c\n\u202e", value=None),), "as its provider made it"
+    far = approval_id("\N{GRINNING FACE}" * 256, 10**9, "\n" * 256, "f" * 64)
+    answer = {**waiting, "approval": {"id": far, "approved": False}}
+    assert answered("a1", {**first, "parts": [answer]}).approvals == (ClientApproval(id=far, approved=False),)
 
 
 def test_nothing_that_a_client_has_invented_is_taken() -> None:
@@ -302,6 +308,8 @@ def test_files_and_tools_of_clients_are_bounded() -> None:
         {"url": "javascript:alert(1)"},
         {"url": "https://x/\n"},
         {"url": "https://x/" + "a" * 10_000},
+        {"url": "data:" + ";" * 1_000_000},
+        {"url": "data:text/plain," + "%41" * 1_000_000},
         {"url": "data:image/png;base64,%%%"},
         {"url": ""},
         {"mediaType": "png;"},
