@@ -99,12 +99,12 @@ class RunReader:
         return live.since(self.seq) or ()
 
 
-def joined(entries: Iterable[Entry], shown: int) -> list[Entry]:
+def joined(entries: Iterable[Entry], shown: int = -1) -> list[Entry]:
     """Returns entries without what was taken back among them, and with the deltas of a row as one.
 
     Args:
         entries: what follows.
-        shown: the number of the last entry that the page was shown.
+        shown: the number of the last entry that the page was shown; by default it was shown none.
     """
     kept: list[Entry] = []
     for entry in entries:

@@ -142,8 +142,8 @@ _BROKEN = '{"at": "x", '
 _WANTED: list[tuple[str, Any]] = [
     ("look", {"at": "x"}), ("look", {"at": "map"}), ("look", {"at": "é\u2028"}), ("fail", {"why": "no such place"}),
     ("fail", {"why": ""}), ("count", {}), ("pay", {"amount": 3}), ("pay", {"amount": 4, "to": "ann"}),
-    ("choose", {"question": "which"}), ("choose", {"question": "who"}), ("ask", {}), ("sleep", {}), ("fly", {"to": "x"}),
-    ("look", {"at": ["x"]}), ("vote", {"on": "it"}), ("look", _BROKEN),
+    ("choose", {"question": "which"}), ("choose", {"question": "who"}), ("ask", {}), ("sleep", {}),
+    ("fly", {"to": "x"}),    ("look", {"at": ["x"]}), ("vote", {"on": "it"}), ("look", _BROKEN),
 ]  # fmt: skip
 
 
@@ -323,7 +323,8 @@ def _unless_over() -> Iterator[None]:
     try:
         yield
     except (AnswerError, DecisionError) as error:
-        assert error.code in ("unknown_call", "over"), error
+        if error.code not in ("unknown_call", "over"):
+            raise
 
 
 async def _stream(items: Sequence[bytes]) -> AsyncIterator[bytes]:

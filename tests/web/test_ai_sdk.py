@@ -1,4 +1,4 @@
-"""Runs as the AI SDK's chats read them: the real `ai` 7 and 6, with their transport, from the first message to the last.
+"""Runs as the AI SDK's chats read them: the real `ai` 7 and 6, with their transport, from first message to last.
 
 In a client's message every text, reasoning, call, input, result and error of the run's turns stands exactly once.
 """
@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import pytest
 from grammar import GeneratedRun, generated, is_pending
 from node_judge import judged
 
-from streamtools.dispatch import Suspended
-from streamtools.events import ApprovalRequested, Event, MessageAdded
+from streamtools.events import ApprovalRequested, MessageAdded
 from streamtools.parts import ToolCall
 from streamtools.pipelines.held import HeldBack
 from streamtools.turn import Turn
@@ -70,9 +68,7 @@ def responses(run: GeneratedRun, version: Version) -> Iterator[dict[str, Any]]:
         given = [
             {"approvalId": approval_id(run.run_id, *key), "approved": approved, "reason": reason}
             for *key, approved, reason in visit.approvals
-        ] + [
-            {"toolCallIds": [call_id, f"{call_id}@{step}"], "output": value} for step, call_id, value in visit.results
-        ]
+        ] + [{"toolCallIds": [call_id, f"{call_id}@{step}"], "output": value} for step, call_id, value in visit.results]
         entries = joined([*before, *visit.entries]) if died else visit.entries
         yield {"answers": given, "resumes": died, "body": reader.body(entries)}
         before += visit.entries
@@ -85,8 +81,10 @@ def test_the_clients_have_every_part_of_every_run_exactly_once(tmp_path: Path) -
         chats = [{"version": version, "responses": list(responses(run, version))} for run in runs]
         found = judged("ai_sdk.mjs", chats, tmp_path)
         assert len(found) == len(runs)
-        wrong = {run.seed: problems for run, chat in zip(runs, found, strict=True) if (problems := list(compared(run, chat)))}
-        print(f"\nai {version}: {len(runs)} runs, {sum(len(chat['responses']) for chat in chats)} responses, {len(wrong)} wrong")
+        judgements = ((run.seed, list(compared(run, chat))) for run, chat in zip(runs, found, strict=True))
+        wrong = {seed: problems for seed, problems in judgements if problems}
+        count = sum(len(chat["responses"]) for chat in chats)
+        print(f"\nai {version}: {len(runs)} runs, {count} responses, {len(wrong)} wrong")
         assert not wrong, dict(list(wrong.items())[:5])
 
 
