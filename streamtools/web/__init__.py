@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..on_demand import names
 
 if TYPE_CHECKING:
+    from .ag_ui import AGUI
     from .app import ChatApp, PageRequest
     from .chat_completions import ChatCompletions
     from .chats import Chats
@@ -24,6 +25,7 @@ else:
     __getattr__ = names(
         __name__,
         {
+            "ag_ui": "AGUI",
             "app": "ChatApp PageRequest",
             "chat_completions": "ChatCompletions",
             "chats": "Chats",
@@ -37,6 +39,7 @@ else:
     )
 
 __all__ = [
+    "AGUI",
     "Chat",
     "ChatApp",
     "ChatCompletions",

@@ -14,6 +14,7 @@ from streams import chat, stream
 from streamtools import agent_loop, pipeline
 from streamtools.events import Event, TextDelta
 from streamtools.integrations import EventStreamResponse
+from streamtools.web.ag_ui import AGUI
 from streamtools.web.chat_completions import ChatCompletions
 from streamtools.web.encoding import Encoder, framed
 from streamtools.web.own import OwnEvents
@@ -22,6 +23,8 @@ from streamtools.web.plain_text import PlainText
 ENCODERS: list[Callable[[], Encoder]] = [
     OwnEvents,
     PlainText,
+    lambda: AGUI(thread_id="t"),
+    lambda: AGUI(thread_id="t", run_id="r", tools=[CLIENT_TOOL]),
     lambda: ChatCompletions("m"),
     lambda: ChatCompletions("m", include_usage=True, reasoning=True, tools=[CLIENT_TOOL]),
 ]

@@ -1,0 +1,286 @@
+"""Shows a run in the events of AG-UI 1.0, which `@ag-ui/client` and CopilotKit read.
+
+    TextDelta("Hello")  →  data: {"type": "TEXT_MESSAGE_CONTENT", "messageId": "r:0:2", "delta": "Hello"}
+
+In: the events of a run. Out: events of the protocol, which the client's verifier accepts wherever a response begins. A
+text is one message, together with the calls behind it; ids are made of the run's, the step and `seq`.
+
+A client takes nothing back. A message that is replaced, or void, becomes an activity, which no history has. Arguments
+that are replaced make another call.
+
+Read in `@ag-ui/client` and `@ag-ui/core` 1.0.0, 2026-11-28: ``verify.ts``, ``apply/default.ts``, ``schemas.ts``; and
+https://docs.ag-ui.com/spec/1.0/basic/patterns/interrupt-resume
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .. import events as of
+from ..events import Event
+from ..parts import Usage
+from .ag_ui_calls import CallsShown
+from .ag_ui_events import CONTENTS, ENDS, Place, Sent, activity, counted, custom, opening
+from .encoding import Frame, RunEnd, plain
+from .texts import texts_of
+
+__all__ = ["AGUI"]
+
+_FAILED = frozenset({"error", "interrupted", "truncated"})
+_STOPPED = frozenset({"cancelled", "left", "abandoned"})
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text that grows."""
+
+    id: str
+    is_shown: bool = False
+
+
+class AGUI:
+    """Encodes a run for AG-UI: ``EventStreamResponse(run, encode=AGUI(thread_id="t1", run_id="r1"))``.
+
+    Arguments, results, reasoning and the texts of failed calls are among it, as the privacy policy of the run leaves
+    them. Calls that wait for a person are interrupts of ``RUN_FINISHED``; calls that are handed out stay open, to be
+    answered by a tool message. Progress is an activity of the type ``tool_progress``; warnings, and what a person is
+    asked while the run goes on, are ``CUSTOM`` events.
+
+    Args:
+        thread_id: the conversation's id.
+        run_id: the id that the client gave the run; by default the run's own, with a number where it goes on.
+        tools: the names of the client's tools: a result that it has handed in is not sent back to it. None: all calls
+            that are handed out are the client's.
+    """
+
+    can_retract: ClassVar[bool] = False
+    headers: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, *, thread_id: str, run_id: str | None = None, tools: Collection[str] | None = None) -> None:
+        self._thread_id, self._given_id = thread_id, run_id
+        # of the run
+        self._place = Place()
+        self._calls = CallsShown(self._place, tools)
+        self._step: str | None = None  # the name of the open one
+        self._is_told_again = False  # a step that goes on tells of its response once more
+        self._texts: dict[str, _Text] = {}  # by kind
+        # of the response
+        self._is_begun = False
+        self._number = 1
+        self._result: Any = None
+        self._finish: str | None = None
+        self._model = ("", "")
+        self._usage: dict[tuple[str, str], Usage] = {}
+
+    def begin(self) -> Iterable[Frame]:
+        """Returns the begin of the run, and again that of all that is open. Without a known id, it comes with the first
+        event."""
+        self._is_begun = bool(self._given_id or self._place.run_id)
+        self._usage = {}
+        return [("", sent) for sent in (self._run_started(), *self._opened())] if self._is_begun else ()
+
+    def __call__(self, event: Event | RunEnd, /) -> Iterable[Frame]:
+        """Returns the protocol's events for an event."""
+        if isinstance(event, of.CausedEvent):
+            self._place.move(event)
+        write = _WRITES.get(type(event))
+        if write is None or (self._is_told_again and type(event) in _TOLD_AGAIN):
+            return ()
+        opened = () if self._is_begun else [*self._opened()]
+        sent = [*write(self, event)]
+        if sent and not self._is_begun:
+            self._is_begun = True
+            sent = [self._run_started(), *opened, *sent]
+        if isinstance(event, RunEnd):
+            self._is_begun, self._number = False, self._number + 1
+            self._usage = {}
+        return [("", one) for one in sent]
+
+    def _named(self) -> Sent:
+        own = self._place.run_id if self._number == 1 else f"{self._place.run_id}:{self._number}"
+        return {"threadId": self._thread_id, "runId": self._given_id or own}
+
+    def _run_started(self) -> Sent:
+        return {"type": "RUN_STARTED", **self._named(), "protocolVersion": "1.0"}
+
+    def _opened(self) -> Iterator[Sent]:
+        """Yields the begin of all that is open, which the verifier wants in each response."""
+        if self._step is not None:
+            yield {"type": "STEP_STARTED", "stepName": self._step}
+        for kind, text in self._texts.items():
+            if text.is_shown:
+                yield from opening(kind, text.id)
+        yield from self._calls.opened()
+
+    # -- steps --
+
+    def _step_start(self, event: of.StepStart) -> Iterator[Sent]:
+        place = self._place
+        place.run_id, place.parent = event.run_id, None
+        place.move(event)
+        self._is_told_again = event.continued
+        if not event.continued:
+            yield from self._close_step()
+            place.messages.clear()
+            self._step, self._result = f"step {event.step}", None
+            yield {"type": "STEP_STARTED", "stepName": self._step}
+
+    def _step_end(self, event: of.StepEnd) -> Iterator[Sent]:
+        return self._close_step()
+
+    def _close_step(self) -> Iterator[Sent]:
+        yield from self._close_parts()
+        if self._step is not None:
+            yield {"type": "STEP_FINISHED", "stepName": self._step}
+            self._step = None
+
+    def _close_parts(self) -> Iterator[Sent]:
+        for kind in [*self._texts]:
+            yield from self._close_text(kind)
+        yield from self._calls.close()
+
+    def _stream_start(self, event: of.StreamStart) -> Iterator[Sent]:
+        self._model = (event.wire.partition(".")[0], event.model or "")
+        yield from ()
+
+    def _stream_end(self, event: of.StreamEnd) -> Iterator[Sent]:
+        self._finish = event.finish
+        self._add(event.usage)
+        return self._close_parts()
+
+    def _discarded(self, event: of.AttemptDiscarded) -> Iterator[Sent]:
+        self._is_told_again = False
+        self._add(event.usage)
+        yield from self._close_parts()
+        yield from self._calls.discarded(event.step)
+        place = self._place
+        for seq, id in place.messages:
+            if seq >= event.from_seq:
+                yield activity(id, "discarded", {})
+        place.messages = [one for one in place.messages if one[0] < event.from_seq]
+        place.parent = None
+
+    def _add(self, usage: Usage | None) -> None:
+        if usage is not None:
+            known = self._usage.get(self._model)
+            self._usage[self._model] = usage if known is None else known + usage
+
+    def _added(self, event: of.MessageAdded) -> Iterator[Sent]:
+        if text := "\n\n".join(texts_of(event.messages)):
+            id = self._place.made(self._place.mark)
+            yield {"type": "TEXT_MESSAGE_START", "messageId": id, "role": "user"}
+            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": text}
+            yield {"type": "TEXT_MESSAGE_END", "messageId": id}
+
+    def _warning(self, event: of.StreamWarning) -> Iterator[Sent]:
+        yield custom("warning", {"code": event.code, "detail": event.detail})
+
+    # -- texts --
+
+    def _text_start(self, event: Event) -> Iterator[Sent]:
+        kind = _KINDS[type(event)]
+        yield from self._close_text(kind)
+        self._place.parent = None
+        self._texts[kind] = _Text(self._place.mark)
+
+    def _text_delta(self, event: Any) -> Iterator[Sent]:
+        if event.text:
+            kind = _KINDS[type(event)]
+            text = self._texts.get(kind) or _Text(f"{self._place.mark}:{kind}")
+            self._texts[kind] = text
+            yield from self._write(kind, text, event.text)
+
+    def _write(self, kind: str, text: _Text, words: str) -> Iterator[Sent]:
+        if not text.is_shown:
+            text.is_shown = True
+            self._place.made(text.id)
+            yield from opening(kind, text.id)
+        yield {"type": CONTENTS[kind], "messageId": text.id, "delta": words}
+
+    def _text_end(self, event: Any) -> Iterator[Sent]:
+        kind = _KINDS[type(event)]
+        replaced = self._texts.get(kind) if event.whole is not None else None
+        yield from self._close_text(kind)
+        if replaced is not None and replaced.is_shown:
+            self._place.parent = None
+            yield activity(replaced.id, "replaced", {})
+        if event.whole:
+            self._texts[kind] = _Text(f"{self._place.mark}:{kind}")
+            yield from self._write(kind, self._texts[kind], event.whole)
+            yield from self._close_text(kind)
+
+    def _close_text(self, kind: str) -> Iterator[Sent]:
+        text = self._texts.pop(kind, None)
+        if text is not None and text.is_shown:
+            self._place.parent = text.id if kind == "text" else None
+            yield from ({"type": type, "messageId": text.id} for type in ENDS[kind])
+
+    # -- the end --
+
+    def _output(self, event: of.OutputEnd) -> Iterator[Sent]:
+        self._result = plain(event.value)
+        yield from ()
+
+    def _end(self, end: RunEnd) -> Iterator[Sent]:
+        yield from self._close_step()
+        usage = [counted(*model, usage) for model, usage in self._usage.items()]
+        counts = {"usage": usage} if usage else {}
+        if end.kind is not None or end.outcome in _FAILED:
+            yield {"type": "RUN_ERROR", "message": end.words, "code": end.kind or end.outcome, **counts}
+            return
+        outcome = self._outcome(end)
+        given = {"result": self._result} if self._result is not None and outcome["type"] == "success" else {}
+        finish = {} if self._finish is None else {"finish": self._finish}
+        metadata = {"outcome": end.outcome, **finish}
+        yield {"type": "RUN_FINISHED", **self._named(), "outcome": outcome, **given, **counts, "metadata": metadata}
+
+    def _outcome(self, end: RunEnd) -> Sent:
+        if end.outcome in _STOPPED:
+            return {"type": "cancelled"}
+        if end.outcome == "suspended":
+            self._calls.leave()
+            if self._calls.asked:
+                return {"type": "interrupt", "interrupts": [*self._calls.asked.values()]}
+        pending = self._calls.pending()
+        return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
+
+
+_KINDS: Mapping[type, str] = {
+    of.TextStart: "text",
+    of.TextDelta: "text",
+    of.TextEnd: "text",
+    of.ReasoningStart: "reasoning",
+    of.ReasoningDelta: "reasoning",
+    of.ReasoningEnd: "reasoning",
+    of.RefusalDelta: "refusal",
+}
+_TOLD_AGAIN = frozenset({*_KINDS, of.ToolCallStart, of.ToolCallDelta, of.ToolCallEnd, of.StreamEnd})
+_WRITES: Mapping[type, Callable[[AGUI, Any], Iterable[Sent]]] = {
+    of.StepStart: AGUI._step_start,
+    of.StepEnd: AGUI._step_end,
+    of.StreamStart: AGUI._stream_start,
+    of.StreamEnd: AGUI._stream_end,
+    of.AttemptDiscarded: AGUI._discarded,
+    of.MessageAdded: AGUI._added,
+    of.StreamWarning: AGUI._warning,
+    of.TextStart: AGUI._text_start,
+    of.TextDelta: AGUI._text_delta,
+    of.TextEnd: AGUI._text_end,
+    of.ReasoningStart: AGUI._text_start,
+    of.ReasoningDelta: AGUI._text_delta,
+    of.ReasoningEnd: AGUI._text_end,
+    of.RefusalDelta: AGUI._text_delta,
+    of.ToolCallStart: lambda self, event: self._calls.begun(event),
+    of.ToolCallDelta: lambda self, event: self._calls.grown(event),
+    of.ToolCallEnd: lambda self, event: self._calls.ended(event),
+    of.ToolStarted: lambda self, event: self._calls.started(event),
+    of.ToolProgress: lambda self, event: self._calls.progressed(event),
+    of.Observation: lambda self, event: self._calls.observed(event),
+    of.ApprovalRequested: lambda self, event: self._calls.approval_asked(event),
+    of.ApprovalResolved: lambda self, event: self._calls.resolved(event),
+    of.AnswerRequested: lambda self, event: self._calls.answer_asked(event),
+    of.OutputEnd: AGUI._output,
+    RunEnd: AGUI._end,
+}

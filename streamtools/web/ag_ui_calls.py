@@ -1,0 +1,208 @@
+"""Follows the calls of a run for a client of AG-UI: what it knows of each, which wait for it, and which for a person.
+
+In: the events of calls. Out: events of the protocol. A call has one id in the whole run, and one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import AnswerPending, ApprovalPending
+from ..events import (
+    AnswerRequested,
+    ApprovalRequested,
+    ApprovalResolved,
+    Observation,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolProgress,
+    ToolStarted,
+)
+from ..parts import OUTCOMES
+from .ag_ui_events import Place, Sent, activity, approval, call_start, content, custom, question, result
+from .approval_ids import approval_id
+from .encoding import plain
+
+_HAS_RESULT = frozenset({"ok", "failed", "invalid"})  # a client that has answered a call has its result
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that the client knows, and that has no result yet."""
+
+    name: str
+    kind: str
+    parent: str
+    shown: list[str] | None = field(default_factory=list)
+    """Its arguments so far; None if they are whole."""
+
+
+class CallsShown:
+    """The calls of one run.
+
+    Args:
+        place: that of the run.
+        tools: the names of the client's tools; None: all that are handed out.
+    """
+
+    def __init__(self, place: Place, tools: Collection[str] | None) -> None:
+        self._place, self._tools = place, tools
+        self._ids: dict[tuple[int, str], str] = {}
+        self._taken: set[str] = set()
+        self._calls: dict[str, _Call] = {}
+        self._started: set[str] = set()
+        self._handed_out: set[str] = set()
+        self._left: set[str] = set()  # those of them whose run has ended: the client answers by itself
+        self.asked: dict[str, Sent] = {}
+        """Interrupts by call."""
+
+    def opened(self) -> Iterator[Sent]:
+        """Yields the begin of each call whose arguments are not whole."""
+        for id, call in self._calls.items():
+            if call.shown is not None:
+                yield call_start(id, call.name, call.parent)
+
+    def leave(self) -> None:
+        """Leaves the calls that are handed out to the client, which will have their results."""
+        self._left |= self._handed_out
+
+    def pending(self) -> list[str]:
+        """Returns the ids of the calls without a result that nobody is asked about."""
+        return [id for id in self._calls if id not in self.asked]
+
+    def _id(self, event: Any) -> str:
+        key = (event.step, event.call_id)
+        known = self._ids.get(key)
+        return self._new_id(key) if known is None else known
+
+    def _new_id(self, key: tuple[int, str]) -> str:
+        step, call_id = key
+        id, number = call_id, 1
+        while id in self._taken:
+            id = f"{call_id}@{step}" + (f".{number}" if number > 1 else "")
+            number += 1
+        self._taken.add(id)
+        self._ids[key] = id
+        return id
+
+    # -- arguments --
+
+    def begun(self, event: ToolCallStart) -> Iterator[Sent]:
+        """Begins a call."""
+        yield self._announce(self._id(event), event.name, event.kind)
+
+    def _announce(self, id: str, name: str, kind: str) -> Sent:
+        place = self._place
+        place.parent = place.parent or place.made(place.mark)
+        self._calls[id] = _Call(name, kind, place.parent)
+        return call_start(id, name, place.parent)
+
+    def grown(self, event: ToolCallDelta) -> Iterator[Sent]:
+        """Adds to the arguments of a call."""
+        id = self._id(event)
+        call = self._calls.get(id)
+        if event.delta and call is not None and call.shown is not None:
+            call.shown.append(event.delta)
+            yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": event.delta}
+
+    def ended(self, event: ToolCallEnd) -> Iterator[Sent]:
+        """Ends the arguments of a call."""
+        id = self._id(event)
+        call = self._calls.get(id)
+        if call is None or call.shown is None:
+            return
+        shown = "".join(call.shown)
+        whole = event.call.arguments_text or ("{}" if event.call.arguments == {} else "")
+        if not whole.startswith(shown):  # a client can neither change nor forget a call
+            yield from self._close(id)
+            yield from self._void(id, "not run: its arguments were replaced", "replaced")
+            id, shown = self._new_id((event.step, event.call_id)), ""
+            yield self._announce(id, call.name, call.kind)
+        if rest := whole[len(shown) :]:
+            yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": rest}
+        yield from self._close(id)
+
+    def close(self) -> Iterator[Sent]:
+        """Ends the arguments of all calls."""
+        for id in [id for id, call in self._calls.items() if call.shown is not None]:
+            yield from self._close(id)
+
+    def _close(self, id: str) -> Iterator[Sent]:
+        call = self._calls[id]
+        call.shown = None
+        yield {"type": "TOOL_CALL_END", "toolCallId": id}
+        if call.kind == "server":  # a client takes a call without a result for one that waits for it
+            yield from self._void(id, "run by the provider", None)
+
+    def _void(self, id: str, words: str, outcome: str | None) -> Iterator[Sent]:
+        """Gives a call that has no result one of ours."""
+        if self._calls.pop(id, None) is not None:
+            yield result(self._place.made(f"{self._place.mark}:{id}"), id, words, outcome)
+
+    # -- results --
+
+    def started(self, event: ToolStarted) -> Iterator[Sent]:
+        """Notes that a call is run here."""
+        self._started.add(self._id(event))
+        yield from ()
+
+    def progressed(self, event: ToolProgress) -> Iterator[Sent]:
+        """Shows the progress of a call, in place of the one before."""
+        id = self._id(event)
+        shown = {"toolCallId": id, "toolName": event.tool_name, "value": plain(event.value)}
+        yield activity(f"{self._place.run_id}:{event.step}:{id}:progress", "tool_progress", shown)
+
+    def observed(self, event: Observation) -> Iterator[Sent]:
+        """Gives a call its result, unless the client has it."""
+        if isinstance(event.error, (ApprovalPending, AnswerPending)):
+            return
+        id = self._id(event)
+        if (call := self._calls.get(id)) is not None and call.shown is not None:
+            yield from self._close(id)
+        self._calls.pop(id, None)
+        self.asked.pop(id, None)
+        self._handed_out.discard(id)
+        if id not in self._left or event.outcome not in _HAS_RESULT:
+            outcome = None if event.outcome == "ok" else event.outcome
+            yield result(self._place.made(self._place.mark), id, content(event), outcome)
+
+    def discarded(self, step: int) -> Iterator[Sent]:
+        """Ends the calls of a step that are void."""
+        for key in [key for key in self._ids if key[0] == step]:
+            id = self._ids.pop(key)
+            self.asked.pop(id, None)
+            self._handed_out.discard(id)
+            yield from self._void(id, OUTCOMES["discarded"].words, "discarded")
+
+    # -- people --
+
+    def approval_asked(self, event: ApprovalRequested) -> Iterator[Sent]:
+        """Asks whether a call may run."""
+        return self._ask(event, approval(event))
+
+    def answer_asked(self, event: AnswerRequested) -> Iterator[Sent]:
+        """Asks a question of a call; or hands the call out, and says nothing."""
+        if event.question is not None:
+            yield from self._ask(event, question(event))
+            return
+        id = self._id(event)
+        self.asked.pop(id, None)
+        if id not in self._started and (self._tools is None or event.tool_name in self._tools):
+            self._handed_out.add(id)
+
+    def _ask(self, event: Any, shown: Sent) -> Iterator[Sent]:
+        id = self._id(event)
+        interrupt_id = approval_id(self._place.run_id, event.step, event.call_id, event.fingerprint)
+        known = self.asked.get(id)
+        self.asked[id] = {"id": interrupt_id, "toolCallId": id, **shown}
+        if known is None or known["id"] != interrupt_id:
+            yield custom("interrupt_requested", self.asked[id])
+
+    def resolved(self, event: ApprovalResolved) -> Iterator[Sent]:
+        """Says that an approval was decided."""
+        asked = self.asked.pop(self._id(event), None)
+        if asked is not None:
+            yield custom("interrupt_resolved", {"id": asked["id"], "approved": event.approved})
