@@ -51,20 +51,33 @@ class AGUI:
     Args:
         thread_id: the conversation's id.
         run_id: the id that the client gave the run; by default the run's own, with a number where it goes on.
-        tools: the names of the client's tools: a result that it has handed in is not sent back to it. None: all calls
-            that are handed out are the client's.
+        answered: the ids of the calls whose results the client has handed in: they are not sent back to it.
+        goes_on: the first event goes on with a step that another encoder has shown, as of a `resume` without `Chats`:
+            its response, which the run tells of again, is left out.
+        can_retract: show attempts that may be taken back as they come. Messages of one that is taken back become
+            activities then, as `@ag-ui/client` 1.0 has it; the protocol does not oblige other clients to it.
     """
 
-    can_retract: ClassVar[bool] = False
     headers: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, *, thread_id: str, run_id: str | None = None, tools: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        run_id: str | None = None,
+        answered: Collection[str] = (),
+        goes_on: bool = False,
+        can_retract: bool = False,
+    ) -> None:
+        self.can_retract = can_retract
         self._thread_id, self._given_id = thread_id, run_id
         # of the run
         self._place = Place()
-        self._calls = CallsShown(self._place, tools)
+        self._calls = CallsShown(self._place, answered)
         self._step: str | None = None  # the name of the open one
-        self._is_told_again = False  # a step that goes on tells of its response once more
+        self._known_step = -1
+        self._goes_on = goes_on
+        self._is_told_again = False  # a step that goes on may tell of its response once more
         self._texts: dict[str, _Text] = {}  # by kind
         # of the response
         self._is_begun = False
@@ -120,8 +133,9 @@ class AGUI:
         place = self._place
         place.run_id, place.parent = event.run_id, None
         place.move(event)
-        self._is_told_again = event.continued
-        if not event.continued:
+        self._is_told_again = event.continued and (self._goes_on or event.step == self._known_step)
+        self._known_step, self._goes_on = event.step, False
+        if not self._is_told_again:
             yield from self._close_step()
             place.messages.clear()
             self._step, self._result = f"step {event.step}", None
@@ -239,10 +253,8 @@ class AGUI:
     def _outcome(self, end: RunEnd) -> Sent:
         if end.outcome in _STOPPED:
             return {"type": "cancelled"}
-        if end.outcome == "suspended":
-            self._calls.leave()
-            if self._calls.asked:
-                return {"type": "interrupt", "interrupts": [*self._calls.asked.values()]}
+        if end.outcome == "suspended" and self._calls.asked:
+            return {"type": "interrupt", "interrupts": [*self._calls.asked.values()]}
         pending = self._calls.pending()
         return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
 
@@ -275,7 +287,6 @@ _WRITES: Mapping[type, Callable[[AGUI, Any], Iterable[Sent]]] = {
     of.ToolCallStart: lambda self, event: self._calls.begun(event),
     of.ToolCallDelta: lambda self, event: self._calls.grown(event),
     of.ToolCallEnd: lambda self, event: self._calls.ended(event),
-    of.ToolStarted: lambda self, event: self._calls.started(event),
     of.ToolProgress: lambda self, event: self._calls.progressed(event),
     of.Observation: lambda self, event: self._calls.observed(event),
     of.ApprovalRequested: lambda self, event: self._calls.approval_asked(event),

@@ -5,7 +5,7 @@ In: the events of calls. Out: events of the protocol. A call has one id in the w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,14 +19,11 @@ from ..events import (
     ToolCallEnd,
     ToolCallStart,
     ToolProgress,
-    ToolStarted,
 )
 from ..parts import OUTCOMES
 from .ag_ui_events import Place, Sent, activity, approval, call_start, content, custom, question, result
 from .approval_ids import approval_id
 from .encoding import plain
-
-_HAS_RESULT = frozenset({"ok", "failed", "invalid"})  # a client that has answered a call has its result
 
 
 @dataclass(slots=True)
@@ -45,17 +42,15 @@ class CallsShown:
 
     Args:
         place: that of the run.
-        tools: the names of the client's tools; None: all that are handed out.
+        answered: the ids of the calls whose results the client has.
     """
 
-    def __init__(self, place: Place, tools: Collection[str] | None) -> None:
-        self._place, self._tools = place, tools
+    def __init__(self, place: Place, answered: Collection[str]) -> None:
+        self._place = place
+        self._answered = frozenset(answered)
         self._ids: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
         self._calls: dict[str, _Call] = {}
-        self._started: set[str] = set()
-        self._handed_out: set[str] = set()
-        self._left: set[str] = set()  # those of them whose run has ended: the client answers by itself
         self.asked: dict[str, Sent] = {}
         """Interrupts by call."""
 
@@ -64,10 +59,6 @@ class CallsShown:
         for id, call in self._calls.items():
             if call.shown is not None:
                 yield call_start(id, call.name, call.parent)
-
-    def leave(self) -> None:
-        """Leaves the calls that are handed out to the client, which will have their results."""
-        self._left |= self._handed_out
 
     def pending(self) -> list[str]:
         """Returns the ids of the calls without a result that nobody is asked about."""
@@ -144,11 +135,6 @@ class CallsShown:
 
     # -- results --
 
-    def started(self, event: ToolStarted) -> Iterator[Sent]:
-        """Notes that a call is run here."""
-        self._started.add(self._id(event))
-        yield from ()
-
     def progressed(self, event: ToolProgress) -> Iterator[Sent]:
         """Shows the progress of a call, in place of the one before."""
         id = self._id(event)
@@ -164,8 +150,7 @@ class CallsShown:
             yield from self._close(id)
         self._calls.pop(id, None)
         self.asked.pop(id, None)
-        self._handed_out.discard(id)
-        if id not in self._left or event.outcome not in _HAS_RESULT:
+        if id not in self._answered:
             outcome = None if event.outcome == "ok" else event.outcome
             yield result(self._place.made(self._place.mark), id, content(event), outcome)
 
@@ -174,7 +159,6 @@ class CallsShown:
         for key in [key for key in self._ids if key[0] == step]:
             id = self._ids.pop(key)
             self.asked.pop(id, None)
-            self._handed_out.discard(id)
             yield from self._void(id, OUTCOMES["discarded"].words, "discarded")
 
     # -- people --
@@ -183,15 +167,12 @@ class CallsShown:
         """Asks whether a call may run."""
         return self._ask(event, approval(event))
 
-    def answer_asked(self, event: AnswerRequested) -> Iterator[Sent]:
-        """Asks a question of a call; or hands the call out, and says nothing."""
-        if event.question is not None:
-            yield from self._ask(event, question(event))
-            return
-        id = self._id(event)
-        self.asked.pop(id, None)
-        if id not in self._started and (self._tools is None or event.tool_name in self._tools):
-            self._handed_out.add(id)
+    def answer_asked(self, event: AnswerRequested) -> Iterable[Sent]:
+        """Asks a question of a call. One that is handed out stays open."""
+        if event.question is None:
+            self.asked.pop(self._id(event), None)
+            return ()
+        return self._ask(event, question(event))
 
     def _ask(self, event: Any, shown: Sent) -> Iterator[Sent]:
         id = self._id(event)

@@ -24,7 +24,7 @@ ENCODERS: list[Callable[[], Encoder]] = [
     OwnEvents,
     PlainText,
     lambda: AGUI(thread_id="t"),
-    lambda: AGUI(thread_id="t", run_id="r", tools=[CLIENT_TOOL]),
+    lambda: AGUI(thread_id="t", run_id="r", answered=["a"]),
     lambda: ChatCompletions("m"),
     lambda: ChatCompletions("m", include_usage=True, reasoning=True, tools=[CLIENT_TOOL]),
 ]
