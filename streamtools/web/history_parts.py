@@ -135,7 +135,7 @@ def assistant_parts(
         wire: their wire, or its name.
         events: of the run, with their steps, or what its log has; see above. All others are ignored.
         redact: that of the run's `Privacy`, which the stream obeys as well. `events` are copies, which it has made.
-        tool_names: the registered tools, whose names stay as they are.
+        tool_names: the registered tools, whose names stay as they are; those in `events` stay, too.
 
     Raises:
         ExportError: there is no such wire.
@@ -289,7 +289,9 @@ class _Writing:
                 own = ending.call_id if ending else id_as_read(part.call_id)
                 ids[own] = self._unique(own, step, number)
                 call = self._call(answer.calls[part.call_id], given.result if given else None)
-                yield replace(_ended(call, ending, kept) if ending else call, call_id=ids[own])
+                if ending is not None:  # of a copy, whose name is shown
+                    call = replace(_ended(call, ending, kept), name=ending.tool_name)
+                yield replace(call, call_id=ids[own])
             elif part.text and part.kind != "provider":
                 yield AssistantText(self._hide(part.text), "reasoning" if part.kind == "reasoning" else "text")
         for event in kept.questions:

@@ -264,7 +264,7 @@ def test_each_value_of_a_request_may_be_anything_and_only_one_error_comes_of_it(
         secret * 300,
     )
     seen, taken = 0, 0
-    for read, bodies in ((read_ui_request, POSTED["ai7"]), (read_ag_ui_request, POSTED["ag_ui"])):
+    for read, bodies in ((read_ui_request, POSTED["ai7"][1::3]), (read_ag_ui_request, POSTED["ag_ui"][:2])):
         for body in bodies:
             for path in list(_paths(body)):
                 for value in values:
