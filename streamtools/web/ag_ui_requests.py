@@ -21,14 +21,15 @@ from ..limits import Limits
 from .bodies import MAX_BYTES, BodyValue, read_body, unique
 from .client_input import (
     MAX_PARTS,
+    MAX_TOOLS,
     ClientApproval,
     ClientInput,
     ClientResult,
-    ClientTool,
     UserFile,
     UserMessage,
     UserText,
     read_file,
+    read_tool,
     user_message,
 )
 
@@ -38,8 +39,6 @@ MAX_MESSAGES = 10_000
 """Messages of a thread."""
 MAX_ENTRIES = 1_000
 """Entries of ``resume`` or ``context``."""
-MAX_TOOLS = 128
-"""Tools that a client declares: providers take about as many in one request."""
 MAX_REASON_CHARS = 10_000
 """Characters of the reason for an approval, which the model may read."""
 
@@ -76,7 +75,9 @@ def read_ag_ui_request(body: bytes, *, max_bytes: int = MAX_BYTES, limits: Limit
         message=_message(kept[-1][0]) if is_new else None,
         approvals=unique(_approvals(entries)),
         results=unique([*_results(kept), *_answers(entries)]),
-        client_tools=unique(_tool(tool, limits) for tool in _items(root, "tools", MAX_TOOLS)),
+        client_tools=unique(
+            read_tool(tool, tool.need("description"), limits) for tool in _items(root, "tools", MAX_TOOLS)
+        ),
         context=tuple(context),
         state=state.value if state is not None else None,
         extra=extra.object() if extra is not None else {},
@@ -171,18 +172,3 @@ def _answers(entries: list[BodyValue]) -> Iterator[tuple[BodyValue, str, ClientR
         is_cancelled = entry.need("status").text() == "cancelled"
         value = _CANCELLED if is_cancelled else payload.value if payload is not None else None
         yield place, place.id(), ClientResult(call_id=place.id(), value=value, is_error=is_cancelled)
-
-
-# -- tools ------------------------------------------------------------------------------------------------------------
-
-
-def _tool(tool: BodyValue, limits: Limits) -> tuple[BodyValue, str, ClientTool]:
-    place, parameters = tool.need("name"), tool.get("parameters")
-    name = place.text(limits.max_name_bytes)
-    if not name or not name.isprintable():
-        raise place.refused("expected a name of printable characters")
-    schema = parameters.object() if parameters is not None else {"type": "object"}
-    if parameters is not None and parameters.size() > limits.max_schema_bytes:
-        raise parameters.refused("the schema is too large", limit=f"max_schema_bytes={limits.max_schema_bytes}")
-    description = tool.need("description").text(limits.max_description_chars)
-    return place, name, ClientTool(name=name, description=description, parameters=schema)

@@ -1,8 +1,8 @@
 """What a client of a chat has sent, in no protocol's form; and the user's message for any wire.
 
-In: what a reader of one protocol has found (`ui_requests`, `ag_ui_requests`). Out: a `ClientInput`. The server's
-history is the truth: of a client's messages nothing is here but what the user says now, and answers to calls that wait.
-Whether they do is for the server to say: see `ClientInput.only`.
+In: what a reader of one protocol has found (`ui_requests`, `ag_ui_requests`, `chat_requests`). Out: a `ClientInput`.
+The server's history is the truth: of a client's messages nothing is here but what the user says now, and answers to
+calls that wait. Whether they do is for the server to say: see `ClientInput.only`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..content import Media, Text
 from ..errors import BadRequest
+from ..limits import Limits
 from ..wires import Wire, find
 from ..wires.transcript import Prompt, decoded, read_data_url
 from .bodies import BodyValue
@@ -36,6 +37,8 @@ to another text of the message of that id; or that a run goes on whose calls it 
 
 MAX_PARTS = 256
 """Texts and files in one message."""
+MAX_TOOLS = 128
+"""Tools that a client declares: providers take about as many in one request."""
 MAX_NAME_CHARS = 255
 """Characters of a file's name, as file systems have it."""
 MAX_URL_CHARS = 8192
@@ -124,6 +127,7 @@ class ClientInput:
     """
 
     chat_id: str
+    """The conversation; ``""`` if the client has no name for it (Chat Completions)."""
     trigger: Trigger
     message: UserMessage | None = None
     """What the user says. With ``regenerate`` and ``edit`` the message to answer, which the server may not know if its
@@ -207,6 +211,23 @@ def user_message(message: BodyValue, message_id: str, parts: list[UserText | Use
     if not kept:
         raise message.refused("the message says nothing")
     return UserMessage(message_id, kept)
+
+
+def read_tool(tool: BodyValue, description: BodyValue | None, limits: Limits) -> tuple[BodyValue, str, ClientTool]:
+    """Returns a tool that a client declares, with its name and the place of that.
+
+    Raises:
+        BadRequest: it is no such declaration, or exceeds a bound.
+    """
+    place, parameters = tool.need("name"), tool.get("parameters")
+    name = place.text(limits.max_name_bytes)
+    if not name or not name.isprintable():
+        raise place.refused("expected a name of printable characters")
+    schema = parameters.object() if parameters is not None else {"type": "object"}
+    if parameters is not None and parameters.size() > limits.max_schema_bytes:
+        raise parameters.refused("the schema is too large", limit=f"max_schema_bytes={limits.max_schema_bytes}")
+    words = "" if description is None else description.text(limits.max_description_chars)
+    return place, name, ClientTool(name=name, description=words, parameters=schema)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -8,17 +8,13 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from shown_runs import CHAT, CLIENT_TOOL, Visit, fed, responses, shown_runs, text_of
-from streams import chat, stream
+from shown_runs import CLIENT_TOOL, Visit, fed, responses, shown_runs, text_of
 
-from streamtools import AgentLoop, CallAnswer, agent_loop, tool
-from streamtools.dispatch.store import MemoryStore
 from streamtools.errors import BadRequest
 from streamtools.events import RefusalDelta, StepStart
-from streamtools.integrations import EventStreamResponse
 from streamtools.web.chat_completions import ChatCompletions
-from streamtools.web.chat_requests import read_chat_request
-from streamtools.web.client_input import UserFile, UserText, to_wire
+from streamtools.web.chat_requests import ChatRequest, read_chat_request
+from streamtools.web.client_input import ClientResult, ClientTool, UserFile, UserText
 from streamtools.web.encoding import framed
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
@@ -141,33 +137,56 @@ def test_a_request_of_the_openai_client_is_read_up_to_what_is_new() -> None:
     transport = httpx2.Client(transport=httpx2.MockTransport(answer))
     client: Any = openai.OpenAI(api_key="none", base_url="http://agent", http_client=transport)
     options = {"stream": True, "stream_options": {"include_usage": True}, "temperature": 0, "tools": [TOOL]}
-    client.chat.completions.create(model="m", messages=HISTORY, **options)
-    read = read_chat_request(sent[0])
-    assert read == read_chat_request(json.loads(sent[0])) == read_chat_request(sent[0])
-    assert (read.model, read.stream, read.include_usage) == ("m", True, True)
-    (message,) = read.messages
+    client.chat.completions.create(model="m", messages=HISTORY, metadata={"chat": "k"}, **options)
+    found = read(sent[0])
+    given, message = found.given, found.given.message
+    assert (found.model, found.stream, found.include_usage) == ("m", True, True)
+    assert (given.chat_id, given.trigger) == ("k", "submit")
+    assert message is not None
     assert message.parts == (UserText("Now"), UserFile(media_type="image", url="https://a.example/x"))
-    assert [(one.call_id, one.value) for one in read.results] == [("a@1", "B!")]
-    assert [(one.name, one.parameters) for one in read.tools] == [("choose", {"type": "object"})]
-    given = read.as_input("chat")
-    assert (given.chat_id, given.trigger, given.message, given.results) == ("chat", "submit", message, read.results)
-    assert read_chat_request({"model": "m", "messages": HISTORY[:-1]}).as_input("chat").trigger == "resume"
-    first = read_chat_request({**ASKED, "tools": [TOOL], "tool_choice": "none", "stream_options": None})
-    assert (first.messages[0].parts, first.tools, first.stream) == ((UserText("Go."),), (), False)
-    assert first.messages[0].id != message.id
+    assert given.results == (ClientResult(call_id="a@1", value="B!"),)
+    assert given.client_tools == (ClientTool(name="choose", description="", parameters={"type": "object"}),)
+    first = read({**ASKED, "tools": [TOOL], "tool_choice": "none", "stream_options": None}, chat_id="k")
+    assert (first.given.chat_id, first.given.client_tools, first.stream) == ("k", (), False)
     assert "Go." not in repr(first)
+    resumed = read({"model": "m", "messages": HISTORY[:-1]}, chat_id="k").given
+    assert (resumed.trigger, resumed.message, resumed.results) == ("resume", None, given.results)
     document = {"file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"}
-    sound = {"data": "AAAA", "format": "wav"}
-    media = [{"type": "input_audio", "input_audio": sound}, {"type": "file", "file": document}]
-    parts = read_chat_request({"model": "m", "messages": [{"role": "user", "content": media}]}).messages[0].parts
-    assert [(one.media_type, one.filename) for one in parts if isinstance(one, UserFile)] == [
-        ("audio/wav", None),
-        ("application/pdf", "a.pdf"),
+    picture = {"url": "data:image/png;base64,AAAA", "detail": "low"}
+    media = [
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
+        {"type": "file", "file": document},
+        {"type": "image_url", "image_url": picture},
     ]
+    several = [{"role": "user", "content": "Two"}, {"role": "user", "content": media}]
+    message = read({"model": "m", "messages": several}).given.message
+    assert message is not None
+    assert message.parts == (
+        UserText("Two"),
+        UserFile(media_type="audio/mpeg", url="data:audio/mpeg;base64,AAAA"),
+        UserFile(media_type="application/pdf", url=document["file_data"], filename="a.pdf"),
+        UserFile(media_type="image/png", url=picture["url"]),
+    )
+    ids = [message_id("a"), message_id("b"), message_id("a", "a"), message_id("a", "a", "a")]
+    assert len(set(ids)) == 4
+    assert ids == [message_id("a"), message_id("b"), message_id("forged", "a"), message_id("x", "y", "a")]
+
+
+def read(asked: Any, **options: Any) -> ChatRequest:
+    return read_chat_request(asked if isinstance(asked, bytes) else json.dumps(asked).encode(), **options)
+
+
+def message_id(*texts: str) -> str:
+    """The id of the last message of a conversation."""
+    turns = [one for text in texts for one in ({"role": "user", "content": text}, {"role": "assistant"})][:-1]
+    message = read({"model": "m", "messages": turns}, chat_id="k").given.message
+    assert message is not None
+    return message.id
 
 
 def test_a_request_that_cannot_be_served_is_refused_by_place_and_problem_without_its_values() -> None:
     secret = {"role": "user", "content": "secret"}
+    file = {"type": "file", "file": {"file_id": "secret"}}
     tool_result = {"role": "tool", "tool_call_id": "secret", "content": "x"}
 
     def asking(**fields: Any) -> dict[str, Any]:
@@ -186,6 +205,9 @@ def test_a_request_that_cannot_be_served_is_refused_by_place_and_problem_without
         (asking(x="y" * 1000), "too large (max_bytes=900)"),
         (asking(model=None), "model: is missing"),
         (asking(n=2), "n: expected 1"),
+        (asking(n=True), "n: expected 1"),
+        (asking(metadata={"chat": ""}), "metadata.chat: expected an id"),
+        (saying({"role": "assistant"}, secret), "expected metadata.chat"),
         (asking(stream="yes"), "stream: expected true or false, got text"),
         (asking(stream=True, stream_options={"include_usage": 1}), "stream_options.include_usage: expected true"),
         ({"model": "m"}, "messages: is missing"),
@@ -196,6 +218,7 @@ def test_a_request_that_cannot_be_served_is_refused_by_place_and_problem_without
         (saying({"role": "user"}), "messages[0].content: is missing"),
         (saying({"role": "user", "content": " "}), "messages[0]: the message says nothing"),
         (saying({"role": "user", "content": [{}]}), "messages[0].content[0].type: is missing"),
+        (saying({"role": "user", "content": [file]}), "messages[0].content[0].file: a file that the provider has"),
         (saying({"role": "tool", "content": "x"}), "messages[0].tool_call_id: is missing"),
         (saying(tool_result, tool_result), "messages[1].tool_call_id: the same id stands there twice"),
         (saying({**tool_result, "content": [{"type": "image_url"}]}), ".content[0].type: expected one of text"),
@@ -207,54 +230,8 @@ def test_a_request_that_cannot_be_served_is_refused_by_place_and_problem_without
     ]
     for body, words in cases:
         with pytest.raises(BadRequest) as refused:
-            read_chat_request(body, max_bytes=900 if "max_bytes" in words else 1 << 20)
+            read(body, max_bytes=900 if "max_bytes" in words else 1 << 20)
         assert words in str(refused.value)
         assert "secret" not in str(refused.value)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # openai leaves generators open, at which trio warns
-async def test_a_client_runs_its_tool_in_the_middle_of_a_run_and_the_answer_goes_on() -> None:
-    """The whole way: requests of the client, responses of one run in two visits."""
-
-    @tool(name=CLIENT_TOOL, external=True, rests=True)
-    def choose(question: str) -> str:
-        """Ask the user."""
-        raise AssertionError("nothing here runs it")
-
-    class Logged(ChatCompletions):
-        def __call__(self, event: Any, /) -> Any:
-            shown.append(event)
-            return super().__call__(event)
-
-    bodies = [chat(["Wait. "], [("a", CLIENT_TOOL, '{"question": "Which?"}')]), chat(["Rome it is."], finish="stop")]
-    shown: Visit = []
-    runs: list[AgentLoop] = []
-    store = MemoryStore()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        asked = read_chat_request((await receive())["body"])
-        options: dict[str, Any] = {"messages": to_wire(asked.messages[0], CHAT)} if asked.messages else {}
-        if runs:
-            before, given = runs[-1], {one.call_id: one.value for one in asked.results}
-            assert before.suspended is not None
-            answers = [CallAnswer.to(call, given[call.call_id]) for call in before.suspended.calls]
-            options = {"messages": before.messages, "suspended": before.suspended, "answers": answers}
-        run = agent_loop(lambda *_: stream(bodies.pop(0)), tools=[choose], wire=CHAT, store=store, **options)
-        runs.append(run)
-        encoder = Logged("m")
-        for event in shown[:]:
-            ChatCompletions.__call__(encoder, event)
-        await EventStreamResponse(run, encode=encoder)(scope, receive, send)
-
-    transport = httpx2.AsyncClient(transport=httpx2.ASGITransport(app))
-    client: Any = openai.AsyncOpenAI(api_key="none", base_url="http://agent", http_client=transport)
-    messages: list[Any] = [{"role": "user", "content": "Where?"}]
-    async with client.chat.completions.stream(model="m", messages=messages, tools=[TOOL]) as answer:
-        first = (await answer.get_final_completion()).choices[0].message
-    assert (first.content, [call.id for call in first.tool_calls]) == ("Wait. ", ["a"])
-    messages += [first.to_dict(), {"role": "tool", "tool_call_id": "a", "content": "Rome"}]
-    async with client.chat.completions.stream(model="m", messages=messages, tools=[TOOL]) as answer:
-        second = (await answer.get_final_completion()).choices[0].message
-    assert (second.content, second.tool_calls) == ("Rome it is.", None)
-    assert [one["content"] for one in runs[-1].messages if one["role"] == "tool"] == ["Rome"]
+    with pytest.raises(BadRequest, match=r"metadata\.chat: the body names another"):
+        read(asking(metadata={"chat": "k"}), chat_id="another")
