@@ -7,6 +7,8 @@
     DELETE /{id}                  removes the conversation
     POST   /{id}/events           ours: the same body as useChat's, answered with events of ours
     GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
+    POST   /v1/chat/completions   OpenAI's clients: base_url=".../v1", and metadata={"chat": id}
+    POST   /{id}/v1/chat/completions    the same: base_url=".../{id}/v1"
 
 A request that ends is a reader that leaves: the run goes on. Each route asks `may` before it does anything.
 
@@ -16,24 +18,30 @@ https://asgi.readthedocs.io/en/latest/specs/www.html
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import isawaitable
-from typing import Any, Literal, TypeAlias
+from time import time
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote
+from uuid import uuid4
 
 import anyio
 import orjson
 from anyio import CancelScope, create_task_group
 
 from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError
+from ..events import Event
 from ..limits import checked_bound
 from ..pipelines.held import HeldBack
 from .bodies import MAX_BYTES
 from .client_input import ClientInput
-from .encoding import HEADERS, Encoder, Frame, framed
+from .encoding import HEADERS, Encoder, RunEnd, framed, json_bytes
 from .log import Entry, VisitEnd, run_end
 from .runs import ChatRuns, Joined
+
+if TYPE_CHECKING:
+    from .chat_completions import ChatCompletions
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -41,7 +49,9 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 Act: TypeAlias = Literal["run", "read", "stop", "delete"]
 _HEARTBEAT = b": \n\n"
+_NO_HEADERS: Mapping[str, str] = {}
 _STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
+_CHAT_COMPLETIONS = ["v1", "chat", "completions"]
 _EVENT_ID = re.compile(r"(\d{1,15})\.(\d{1,19})")
 
 
@@ -137,9 +147,10 @@ class _Request:
         self._scope, self._receive, self._asgi_send = scope, receive, send
         self._has_begun = False
         self._by: str | None = None
+        self._parts = _path(scope)
 
     async def answer(self) -> None:
-        method, parts = self._scope["method"], _path(self._scope)
+        method, parts = self._scope["method"], self._parts
         match (method, *parts):
             case ("POST",):
                 await self._post(self._ui_input, self._ui_encoder)
@@ -147,6 +158,10 @@ class _Request:
                 await self._post(lambda body: self._ui_input(body, chat_id), self._own_encoder)
             case ("POST", chat_id, "stop"):
                 await self._stop(chat_id)
+            case ("POST", "v1", "chat", "completions"):
+                await self._complete(None)
+            case ("POST", chat_id, "v1", "chat", "completions"):
+                await self._complete(chat_id)
             case ("GET", chat_id, "stream"):
                 await self._join(chat_id, self._ui_encoder)
             case ("GET", chat_id, "events"):
@@ -174,7 +189,29 @@ class _Request:
         given = read(await self._body())
         await self._check(given.chat_id, "run")
         joined = await self._chats.take(given, by=self._by)
-        await self._stream(joined, encoder(joined))
+        await self._stream(self._write(joined, encoder(joined)))
+
+    async def _complete(self, chat_id: str | None) -> None:
+        from .chat_completions import ChatCompletions
+        from .chat_requests import read_chat_request
+
+        asked = read_chat_request(await self._body(), chat_id=chat_id, max_bytes=self._app._max_bytes)
+        given, headers = asked.given, dict[str, str]()
+        if not given.chat_id:
+            given = replace(given, chat_id=uuid4().hex)
+            headers["x-chat-id"] = given.chat_id
+        await self._check(given.chat_id, "run")
+        joined = await self._chats.take(given, by=self._by)
+        encoder = ChatCompletions(
+            asked.model,
+            created=int(time()),
+            include_usage=asked.include_usage,
+            tools=[tool.name for tool in joined.turn.tools],
+        )
+        if asked.stream:
+            await self._stream(self._write(joined, encoder, headers))
+        else:
+            await self._stream(self._write_whole(joined, encoder, headers))
 
     async def _join(self, chat_id: str, encoder: Callable[[Joined], Encoder]) -> None:
         await self._check(chat_id, "read")
@@ -182,7 +219,7 @@ class _Request:
         if joined is None:
             await self._empty(204)
         else:
-            await self._stream(joined, encoder(joined))
+            await self._stream(self._write(joined, encoder(joined)))
 
     async def _events(self, chat_id: str) -> None:
         await self._check(chat_id, "read")
@@ -197,7 +234,7 @@ class _Request:
             if joined is None:
                 await self._empty(204)
                 return
-        await self._stream(joined, self._own_encoder(joined))
+        await self._stream(self._write(joined, self._own_encoder(joined)))
 
     async def _stop(self, chat_id: str) -> None:
         body = await self._body()
@@ -249,25 +286,26 @@ class _Request:
 
     # -- the stream --
 
-    async def _stream(self, joined: Joined, encoder: Encoder) -> None:
+    async def _stream(self, writing: Coroutine[Any, Any, None]) -> None:
         async with create_task_group() as tasks:
             tasks.start_soon(self._until_gone, tasks.cancel_scope)
             gone: _GoneError | None = None
             try:  # not raised here: the group would wrap it
-                await self._write(joined, encoder)
+                await writing
             except _GoneError as error:
                 gone = error
             tasks.cancel_scope.cancel()
         if gone is not None:
             raise gone
 
-    async def _write(self, joined: Joined, encoder: Encoder) -> None:
-        headers = [(name.encode(), value.encode("latin-1")) for name, value in {**HEADERS, **encoder.headers}.items()]
+    async def _write(self, joined: Joined, encoder: Encoder, added: Mapping[str, str] = _NO_HEADERS) -> None:
+        named = {**HEADERS, **encoder.headers, **added}
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self._has_begun = True
         writer = _Writer(encoder, joined)
         reader, entries = self._chats.reader(joined), list[Entry]()
-        body = b"".join(map(framed, encoder.begin()))
+        body = writer.begun() if joined.after < 0 else b""
         while True:
             if body:
                 await self._send({"type": "http.response.body", "body": body, "more_body": True})
@@ -283,6 +321,23 @@ class _Request:
                 if isinstance(entries[-1], VisitEnd):
                     break
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _write_whole(self, joined: Joined, encoder: ChatCompletions, added: Mapping[str, str]) -> None:
+        writer, reader = _Writer(encoder, joined), self._chats.reader(joined)
+        events, is_over = list[Event | RunEnd](), False
+        while not is_over:
+            entries = await reader.next()
+            if entries[-1].seq <= joined.after:
+                writer.pass_over(entries)
+            else:
+                is_over = isinstance(entries[-1], VisitEnd)
+                kept = [entry for entry in entries[:-1] if not isinstance(entry, VisitEnd)]
+                events += [event for entry in (*kept, entries[-1]) for event in writer.events(entry)]
+        whole = encoder.whole(events)
+        if "error" in whole:  # the same request again would be answered alike
+            await self._json(500, whole, {**added, "x-should-retry": "false"})
+        else:
+            await self._json(200, whole, added)
 
     async def _until_gone(self, writing: CancelScope) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -309,13 +364,21 @@ class _Request:
     async def refuse(self, status: int, code: str, message: str) -> None:
         """Answers with an error, unless the response has begun."""
         if not self._has_begun:
-            await self._json(status, {"error": {"code": code, "message": message}})
+            error: dict[str, str | None] = {"code": code, "message": message}
+            headers: dict[str, str] = {}
+            if self._parts[-3:] == _CHAT_COMPLETIONS:
+                error |= {"type": "invalid_request_error" if status < 500 else "server_error", "param": None}
+                if status == 409 and code != "running":  # OpenAI's clients would ask again by themselves
+                    headers["x-should-retry"] = "false"
+            await self._json(status, {"error": error}, headers)
 
     async def _empty(self, status: int) -> None:
         await self._respond(status, b"", ())
 
-    async def _json(self, status: int, value: Any) -> None:
-        await self._respond(status, orjson.dumps(value), ((b"content-type", b"application/json"),))
+    async def _json(self, status: int, value: Any, added: Mapping[str, str] = _NO_HEADERS) -> None:
+        headers = {"content-type": "application/json", **added}
+        fields = ((name.encode(), text.encode("latin-1")) for name, text in headers.items())
+        await self._respond(status, json_bytes(value), fields)
 
     async def _respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
         fields = [*headers, (b"cache-control", b"no-store")]
@@ -337,34 +400,37 @@ class _Writer:
         self._encoder = encoder
         self._number = joined.turn.run_id.rpartition("/")[2]
         self._held = None if encoder.can_retract else HeldBack()
+        self._has_begun = False
+
+    def begun(self) -> bytes:
+        """Returns the bytes that the response begins with."""
+        self._has_begun = True
+        return b"".join(map(framed, self._encoder.begin()))
 
     def pass_over(self, entries: Sequence[Entry]) -> None:
         """Tells the encoder of what the client has seen."""
         for entry in entries:
             if not isinstance(entry, VisitEnd):
-                for _ in self._shown(entry):
-                    continue
+                for event in self.events(entry):
+                    for _ in self._encoder(event):
+                        continue
 
     def body(self, entries: Sequence[Entry]) -> bytes:
         """Returns the bytes of the entries; the end of a visit counts only where nothing follows."""
-        pieces: list[bytes] = []
+        pieces = [] if self._has_begun else [self.begun()]
         for entry in entries:
             if isinstance(entry, VisitEnd) and entry is not entries[-1]:
                 continue
-            frames = list(self._shown(entry))
+            frames = [one for event in self.events(entry) for one in self._encoder(event)]
             for place, one in enumerate(frames, 1):  # one that comes back after the first of several gets all of them
                 pieces.append(framed(one, id=f"{self._number}.{entry.seq}" if place == len(frames) else None))
         return b"".join(pieces)
 
-    def _shown(self, entry: Entry) -> Iterable[Frame]:
+    def events(self, entry: Entry) -> Iterable[Event | RunEnd]:
+        """Returns the events for the encoder."""
         if isinstance(entry, VisitEnd):
-            left = () if self._held is None else self._held.finish()
-            for event in left:
-                yield from self._encoder(event)
-            yield from self._encoder(run_end(entry))
-        else:
-            for event in (entry,) if self._held is None else self._held.feed(entry):
-                yield from self._encoder(event)
+            return [*(() if self._held is None else self._held.finish()), run_end(entry)]
+        return (entry,) if self._held is None else self._held.feed(entry)
 
 
 def _path(scope: Mapping[str, Any]) -> list[str]:

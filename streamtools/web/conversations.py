@@ -1,7 +1,8 @@
 """Keeps which runs a conversation is made of, what began each, and what it has added to the history.
 
     chats   one row a conversation: the run that it ends with at present
-    turns   one row a run: the run before it, the user's message, the messages that the run added, and how it ended
+    turns   one row a run: the run before it, the user's message, the client's tools, the messages that the run added,
+            and how it ended
 
 A run belongs to one conversation. A branch begins with a run whose predecessor is not the latest one: the user has
 edited a message, or wants another answer. The tables lie in the file of the journal that has the runs.
@@ -13,7 +14,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,16 +23,17 @@ from pydantic_core import from_json, to_json
 from ..dispatch.journal import Waiter
 from ..dispatch.store_sqlite import SqliteStore
 from ..errors import JournalError
-from .client_input import UserFile, UserMessage, UserText
+from .client_input import ClientTool, UserFile, UserMessage, UserText
+from .client_tools import read_tools, written_tools
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
     " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
-    " visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT)",
+    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT)",
     "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
 )
-_COLUMNS = "chat_id, run_id, before, message_id, message, visits, wire, added, outcome"
+_COLUMNS = "chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome"
 _MAX_ADDED_BYTES = 256 << 20
 
 
@@ -44,6 +46,8 @@ class ChatTurn:
     before: str | None
     """The run before it; None if it begins the conversation."""
     message: UserMessage = field(repr=False)
+    tools: tuple[ClientTool, ...] = field(repr=False)
+    """Those that the client declared when the run began."""
     visits: int
     """How often somebody has gone on with it."""
     wire: str | None
@@ -82,9 +86,21 @@ class Conversations:
         """Returns the runs of a conversation up to this one, without the branches beside."""
         return await self._store.hand_over(partial(_chain, turn))()
 
-    async def begin(self, chat_id: str, before: str | None, message: UserMessage, head: str | None) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `head` any more."""
-        return await self._store.hand_over(partial(_begin, chat_id, before, message, head))()
+    async def begin(
+        self,
+        chat_id: str,
+        before: str | None,
+        message: UserMessage,
+        tools: tuple[ClientTool, ...],
+        head: str | None,
+    ) -> ChatTurn | None:
+        """Adds a run, and makes it the conversation's end; None if that is not `head` any more.
+
+        Raises:
+            BadRequest: the tools are too large.
+        """
+        turn = ChatTurn(chat_id, "", before, message, tools, 0, None, None, None)
+        return await self._store.hand_over(partial(_begin, turn, _written(message), written_tools(tools), head))()
 
     async def visit(self, run_id: str) -> int:
         """Returns the number of a visit to a run, from 0."""
@@ -154,19 +170,20 @@ def _chain(turn: ChatTurn, connection: sqlite3.Connection) -> list[ChatTurn]:
 
 
 def _begin(
-    chat_id: str, before: str | None, message: UserMessage, head: str | None, connection: sqlite3.Connection
+    turn: ChatTurn, message: bytes, tools: bytes | None, head: str | None, connection: sqlite3.Connection
 ) -> ChatTurn | None:
     _make_tables(connection)
+    chat_id = turn.chat_id
     found = connection.execute("SELECT head FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
     if (None if found is None else found[0]) != head:
         return None
     (count,) = connection.execute("SELECT count(*) FROM turns WHERE chat_id = ?", (chat_id,)).fetchone()
     run_id = f"{chat_id}/{count + 1}"
-    insert = "INSERT INTO turns (chat_id, run_id, before, message_id, message) VALUES (?, ?, ?, ?, ?)"
-    connection.execute(insert, (chat_id, run_id, before, message.id, _written(message)))
+    insert = "INSERT INTO turns (chat_id, run_id, before, message_id, message, tools) VALUES (?, ?, ?, ?, ?, ?)"
+    connection.execute(insert, (chat_id, run_id, turn.before, turn.message.id, message, tools))
     change = "INSERT INTO chats VALUES (?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET head = excluded.head"
     connection.execute(change, (chat_id, time.time(), run_id))
-    return ChatTurn(chat_id, run_id, before, message, 0, None, None, None)
+    return replace(turn, run_id=run_id)
 
 
 def _visit(run_id: str, connection: sqlite3.Connection) -> int:
@@ -184,7 +201,7 @@ def _runs(chat_id: str | None, connection: sqlite3.Connection) -> list[tuple[str
 
 
 def _read(row: tuple[Any, ...]) -> ChatTurn:
-    chat_id, run_id, before, message_id, message, visits, wire, added, outcome = row
+    chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome = row
     try:
         texts = (chat_id, run_id, message_id, *(one for one in (before, wire, outcome) if one is not None))
         if not all(type(one) is str for one in texts) or type(visits) is not int:
@@ -193,7 +210,8 @@ def _read(row: tuple[Any, ...]) -> ChatTurn:
         read = None if added is None else json.loads(added[:_MAX_ADDED_BYTES])
         if not isinstance(read, list | None):
             raise ValueError("messages were expected")
-        return ChatTurn(chat_id, run_id, before, UserMessage(message_id, parts), visits, wire, read, outcome)
+        said = UserMessage(message_id, parts)
+        return ChatTurn(chat_id, run_id, before, said, read_tools(tools), visits, wire, read, outcome)
     except (ValueError, TypeError, LookupError) as error:
         raise JournalError("a conversation has a row that nobody here has written") from error
 

@@ -37,14 +37,17 @@ from ..history import convert, repair
 from ..pipelines.agent_loop import AgentLoop
 from ..privacy import Privacy
 from ..text import type_name
+from ..tools import Tool
 from ..wires import Wire, find
 from .approval_ids import read_approval_id
 from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, to_wire
+from .client_tools import tools_of
 from .conversations import ChatTurn, Conversations
 from .history_parts import AssistantPart, assistant_parts
 from .live import LiveRun
 from .log import Log, SqliteLog
 from .readers import RunReader
+from .repeats import repeated, rested_at
 from .shown import ShownRun
 
 _logger = logging.getLogger("streamtools")
@@ -70,6 +73,9 @@ class Chat:
     """The run to make."""
     message: UserMessage
     """What the user has said last."""
+    client_tools: tuple[Tool[..., Any], ...]
+    """The tools that the client runs, if it declared any: ``tools=[*tools, *chat.client_tools]``. Their names and words
+    are the client's."""
     _journal: Journal = field(repr=False)
     _turns: Sequence[ChatTurn] = field(repr=False)
     _privacy: Privacy | None = field(default=None, repr=False)
@@ -176,7 +182,7 @@ class ChatRuns:
                 raise ChatConflict("answered", "the message was answered; to have another answer, regenerate")
         await self._check_free(head)
         before = None if head is None else head.run_id
-        return await self._begun(given.chat_id, known.before if known is not None else before, message, head)
+        return await self._begun(given, known.before if known is not None else before, message, head)
 
     async def join(self, chat_id: str) -> Joined | None:
         """Returns the run that goes on in a conversation; None if none does. One whose process has died goes on."""
@@ -278,10 +284,14 @@ class ChatRuns:
 
     # -- runs --
 
-    async def _begun(self, chat_id: str, before: str | None, message: UserMessage, head: ChatTurn | None) -> Joined:
+    async def _begun(
+        self, given: ClientInput, before: str | None, message: UserMessage, head: ChatTurn | None
+    ) -> Joined:
+        chat_id, tools, latest = given.chat_id, given.client_tools, None if head is None else head.run_id
         if not 0 < len(chat_id) <= _MOST_ID_CHARS:
             raise ChatConflict("bad_id", f"the id of a conversation has 1 to {_MOST_ID_CHARS} characters")
-        turn = await self._conversations.begin(chat_id, before, message, None if head is None else head.run_id)
+        tools_of(tools)  # refused before anything begins
+        turn = await self._conversations.begin(chat_id, before, message, tools, latest)
         if turn is None:
             raise ChatConflict("running", "somebody else has just begun a run in this conversation")
         await self._start(turn)
@@ -296,7 +306,7 @@ class ChatRuns:
         if head is None or turn is None or turn.chat_id != given.chat_id:
             raise ChatConflict("unknown_message", "the conversation has no such message")
         await self._check_free(head)
-        return await self._begun(given.chat_id, turn.before, turn.message, head)
+        return await self._begun(given, turn.before, turn.message, head)
 
     async def _answered(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         if head is None:
@@ -307,6 +317,9 @@ class ChatRuns:
         decisions = [found for one in given.approvals if (found := _decision(head.run_id, one, calls, by)) is not None]
         results = [(call, one) for one in given.results if (call := _call_of(one, calls)) is not None]
         if not decisions and not results:
+            if (place := await repeated(self.journal, head.run_id, given, seen)) is not None:
+                await self._go_on(head, resumes=head.outcome == "suspended")  # its process may have died behind them
+                return Joined(head, place)
             raise ChatConflict("nothing_waits", "no call waits for any of these answers")
         refused: Exception | None = None
         try:
@@ -317,7 +330,9 @@ class ChatRuns:
         await self._go_on(head, resumes=True)  # also where what was decided before was not acted on
         if refused is not None and not _is_known(refused, decisions):
             raise ChatConflict("decided", str(refused)) from refused
-        return Joined(head, seen[-1].seq if seen else -1)
+        answered = {decision.call_id for decision in decisions} | {call.call_id for call, _ in results}
+        end = rested_at(seen, answered)  # the run may have gone on already, if this is the same request again
+        return Joined(head, end.seq if end is not None else seen[-1].seq if seen else -1)
 
     async def _record(
         self, waiting: Suspended, decisions: Sequence[Decision], results: Sequence[tuple[SuspendedCall, ClientResult]]
@@ -391,8 +406,8 @@ class ChatRuns:
             _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
 
     async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
-        turns = await self._conversations.up_to(turn)
-        chat = Chat(turn.chat_id, turn.run_id, turn.message, self.journal, turns, self.privacy)
+        turns, tools = await self._conversations.up_to(turn), tools_of(turn.tools)
+        chat = Chat(turn.chat_id, turn.run_id, turn.message, tools, self.journal, turns, self.privacy)
         made = self._run(chat)
         loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
         self._check(loop, chat)

@@ -1,0 +1,83 @@
+"""Makes tools of what clients declare: their calls are handed out, and the run rests until the client has answered.
+
+In: declarations from outside, which a reader of requests has bounded one by one. Out: tools whose arguments are
+checked by their schemas; and their written form, since a run that goes on needs the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from pydantic_core import from_json, to_json
+
+from ..errors import BadRequest, SchemaError, ToolDefinitionError
+from ..tools import Tool
+from .client_input import ClientTool
+
+MAX_TOOLS_BYTES = 1 << 20
+"""Bytes of all tools of one run, as JSON: each run keeps its own."""
+
+
+def tools_of(declared: Sequence[ClientTool]) -> tuple[Tool[..., Any], ...]:
+    """Returns the tools that a client runs.
+
+    Raises:
+        BadRequest: a name or a schema cannot be used.
+    """
+    return tuple(_made(number, tool) for number, tool in enumerate(declared))
+
+
+def _made(number: int, declared: ClientTool) -> Tool[..., Any]:
+    try:
+        return Tool.from_schema(
+            _done_outside,
+            declared.parameters,
+            name=declared.name,
+            description=declared.description,
+            owner="client",
+            pass_as="mapping",
+            external=True,
+            rests=True,
+        )
+    except (SchemaError, ToolDefinitionError) as error:
+        raise BadRequest(
+            "expected a name, and a JSON Schema for arguments, that can be used", path=f"tools[{number}]"
+        ) from error
+
+
+def _done_outside(arguments: dict[str, Any]) -> NoReturn:
+    raise AssertionError("the client runs it")
+
+
+def written_tools(declared: Sequence[ClientTool]) -> bytes | None:
+    """Returns tools to be kept; None if there are none.
+
+    Raises:
+        BadRequest: they are too large.
+    """
+    if not declared:
+        return None
+    rows = [[tool.name, tool.description, tool.parameters] for tool in declared]
+    written = to_json(rows)
+    if len(written) > MAX_TOOLS_BYTES:
+        raise BadRequest(
+            "the tools are too large", path="tools", limit=f"max_tools_bytes={MAX_TOOLS_BYTES}", status=413
+        )
+    return written
+
+
+def read_tools(written: bytes | None) -> tuple[ClientTool, ...]:
+    """Returns tools that were kept.
+
+    Raises:
+        ValueError: nobody here has written this.
+    """
+    if written is None:
+        return ()
+    found = []
+    for name, description, parameters in from_json(written[: MAX_TOOLS_BYTES + 1]):
+        if type(name) is not str or type(description) is not str or type(parameters) is not dict:
+            raise ValueError("tools were expected")
+        found.append(ClientTool(name=name, description=description, parameters=parameters))
+    return tuple(found)
