@@ -7,6 +7,7 @@
     DELETE /{id}                  removes the conversation
     POST   /{id}/events           ours: the same body as useChat's, answered with events of ours
     GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
+    POST   /ag-ui                 AG-UI's RunAgentInput
     POST   /v1/chat/completions   OpenAI's clients: base_url=".../v1", and metadata={"chat": id}
     POST   /{id}/v1/chat/completions    the same: base_url=".../{id}/v1"
 
@@ -154,6 +155,8 @@ class _Request:
         match (method, *parts):
             case ("POST",):
                 await self._post(self._ui_input, self._ui_encoder)
+            case ("POST", "ag-ui"):
+                await self._ag_ui()
             case ("POST", chat_id, "events"):
                 await self._post(lambda body: self._ui_input(body, chat_id), self._own_encoder)
             case ("POST", chat_id, "stop"):
@@ -190,6 +193,17 @@ class _Request:
         await self._check(given.chat_id, "run")
         joined = await self._chats.take(given, by=self._by)
         await self._stream(self._write(joined, encoder(joined)))
+
+    async def _ag_ui(self) -> None:
+        from .ag_ui import AGUI
+        from .ag_ui_requests import read_ag_ui_request
+
+        given = read_ag_ui_request(await self._body(), max_bytes=self._app._max_bytes)
+        await self._check(given.chat_id, "run")
+        joined = await self._chats.take(given, by=self._by)
+        answered = [one.call_id for one in given.results]
+        encoder = AGUI(thread_id=given.chat_id, run_id=given.run_id, answered=answered)
+        await self._stream(self._write(joined, encoder))
 
     async def _complete(self, chat_id: str | None) -> None:
         from .chat_completions import ChatCompletions

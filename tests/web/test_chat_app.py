@@ -289,6 +289,39 @@ async def test_a_log_in_memory_and_a_deleted_conversation(tmp_path: Path) -> Non
         assert await program.chats.journal.runs() == []
 
 
+async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> None:
+    page = program.page()
+
+    async def ask(run_id: str, messages: list[Any], **more: Any) -> list[Any]:
+        body = {"threadId": "k", "runId": run_id, "messages": messages, "tools": [], "context": [], "state": {},
+                "forwardedProps": {}, **more}  # fmt: skip
+        answer = await page.ask("POST", "/ag-ui", body)
+        assert answer.status == 200, answer.body
+        return answer.chunks
+
+    messages: list[Any] = [{"id": "m1", "role": "user", "content": "pay"}]
+    first = await ask("r1", messages)
+    assert (first[0]["type"], first[-1]["type"], first[-1]["outcome"]["type"]) == (
+        "RUN_STARTED", "RUN_FINISHED", "interrupt"
+    )  # fmt: skip
+    (asked,) = first[-1]["outcome"]["interrupts"]
+    resume = [{"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}]
+    second = await ask("r2", messages, resume=resume)
+    assert program.paid == [5]
+    assert "".join(one["delta"] for one in second if one["type"] == "TEXT_MESSAGE_CONTENT").startswith("Done")
+    assert [one["toolCallId"] for one in second if one["type"] == "TOOL_CALL_RESULT"] == ["c1"]
+    messages.append({"id": "m2", "role": "user", "content": "where"})
+    third = await ask("r3", messages)
+    (start,) = (one for one in third if one["type"] == "TOOL_CALL_START")
+    messages += [
+        {"id": "a1", "role": "assistant", "toolCalls": [
+            {"id": start["toolCallId"], "type": "function", "function": {"name": "locate", "arguments": "{}"}}]},
+        {"id": "t1", "role": "tool", "toolCallId": start["toolCallId"], "content": "here"},
+    ]  # fmt: skip
+    await ask("r4", messages)
+    assert program.asked[-1][-1]["content"] == "here"
+
+
 async def test_a_page_that_is_loaded_anew_finds_what_the_stream_has_shown(program: Program) -> None:
     page = program.page()
     first = await page.ask("POST", "/", said("pay"))
