@@ -84,9 +84,11 @@ def judgements(threads: Iterable[Thread], directory: Path) -> list[Any]:
 def thread_of(run: GeneratedRun) -> Thread:
     """Returns what a client gets of a run. Where the process died, half of them ask again."""
     thread, events, answers = Thread(run.seed % 3 == 0), list[Shown](), dict[tuple[int, str], str]()
+    shown = -1
     for visit in run.visits:
         answers |= {(step, call_id): json.dumps(value) for step, call_id, value in visit.results}
-        for entry in joined(visit.entries) if run.seed % 5 == 0 else visit.entries:
+        entries, shown = joined(visit.entries, shown), visit.entries[-1].seq
+        for entry in entries if run.seed % 5 == 0 else visit.entries:
             if not isinstance(entry, VisitEnd):
                 events.append(entry)
             elif not (visit.died and run.seed % 2 == 0 and visit is not run.visits[-1]):
