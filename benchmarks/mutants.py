@@ -5,8 +5,9 @@
 
 A mutant is one change at random: a comparison or a condition turned round, a bound moved by one, a statement deleted, a
 result that is None. It goes into a copy of the package, never into the work tree. First the tests of `TESTED_BY` run
-once with coverage, so that each mutant meets only those that execute its line, in the table's order, until one fails. A
-test that hangs fails by its deadline. A mutant that cannot be imported is replaced by another.
+once with coverage, so that each mutant meets only those that execute its line, in the table's order, until one fails.
+A test that hangs fails by its deadline. A mutant that cannot be imported is replaced by another. So is one whose tests
+together take longer than `RUN_S`, as on a busy machine: it is listed as not judged.
 
 A survivor is either a missing test or no change of behaviour at all; its diff is printed, for a person to decide.
 """
@@ -20,20 +21,23 @@ import difflib
 import os
 import queue
 import random
+import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from coverage import CoverageData
 
-__all__ = ["TESTED_BY", "Mutant", "Tally", "main", "mutants_of", "pick", "executing", "chosen_for"]
+__all__ = ["TESTED_BY", "Mutant", "Tally", "main", "mutants_of", "pick", "executing", "chosen_for", "verdict_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -203,9 +207,12 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
 DEADLINE_S = 10
 """What a test has with a mutant: the tests listed take at most a second or two each."""
 RUN_S = 300
-"""What all tests of a mutant have together; beyond, something is wrong with the run."""
+"""What all tests of a mutant have together; beyond, it is not judged unless a test's own deadline failed."""
+COVERAGE_S = 1_800
+"""What the tests of all modules have together, with coverage and nothing broken."""
 MAX_MEMORY_BYTES = 6 * 1024**3
 QUICK = "not sweep and not thorough"
+_PAST_DEADLINE = re.compile(r"expected .+ \((setup|call|teardown)\) to end within")  # by `tests/deadlines.py`
 
 
 # -- mutants ---------------------------------------------------------------------------------------------------------
@@ -349,24 +356,45 @@ def _is_left_alone(node: ast.AST) -> bool:
 # -- tests -----------------------------------------------------------------------------------------------------------
 
 
-def _pytest(arguments: Sequence[str], package: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs pytest; with the package of another folder, also in the processes that tests start."""
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """How pytest ended."""
+
+    code: int | None
+    """The exit status; None past the bound."""
+    output: str
+
+
+def _pytest(arguments: Sequence[str], bound_s: float, package: Path | None = None) -> _Ran:
+    """Runs pytest; with the package of another folder, also in the processes that tests start. Ends all of them."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("STREAMTOOLS_", "COV_"))}
+    environment |= {"PYTHONUNBUFFERED": "1", "COLUMNS": "1000"}  # for the last words of a run that is ended, uncut
     options = ["-q", "-p", "no:cacheprovider", "-m", QUICK]
     if package is not None:
         options += ["--deadline", str(DEADLINE_S)]
         environment |= {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
         options += ["-x", "-n", "0", "--tb=no", "-o", f"pythonpath={package} . tests"]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=RUN_S,
-        check=False,
-        preexec_fn=_limit_memory,
-    )
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_limit_memory,
+        )
+        code = None
+        try:
+            code = process.wait(bound_s)
+        except subprocess.TimeoutExpired:
+            pass  # reported by the code that is missing
+        finally:
+            with suppress(ProcessLookupError):  # nothing is left
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        return _Ran(code, output.read())
 
 
 def _limit_memory() -> None:
@@ -381,9 +409,14 @@ def executing(paths: Iterable[str], jobs: int) -> dict[str, dict[int, list[str]]
         settings = Path(folder, "coveragerc")
         settings.write_text(f"[run]\ndata_file = {data_file}\nsource = streamtools\n", encoding="utf-8")
         coverage = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
-        done = _pytest(["-n", str(jobs), *coverage, *chosen])
-        if done.returncode:
-            raise SystemExit(f"the tests have to pass before anything is broken:\n{done.stdout[-3000:]}")
+        began = time.monotonic()
+        _say(f"Running {len(chosen)} files of tests once, with coverage, for at most {COVERAGE_S} s ...")
+        done = _pytest(["-n", str(jobs), *coverage, *chosen], COVERAGE_S)
+        if done.code is None:
+            raise SystemExit(f"expected the tests to end within {COVERAGE_S} s:\n{done.output[-3000:]}")
+        if done.code:
+            raise SystemExit(f"the tests have to pass before anything is broken:\n{done.output[-3000:]}")
+        _say(f"They passed in {time.monotonic() - began:.0f} s.")
         data = CoverageData(str(data_file))
         data.read()
         return {path: _ordered(data.contexts_by_lineno(str(ROOT / path)), TESTED_BY[path]) for path in paths}
@@ -419,7 +452,8 @@ class _Workshop:
         shutil.copytree(ROOT / "streamtools", folder / "streamtools")
 
     def judge(self, mutant: Mutant, tests: Sequence[str]) -> str:
-        """Returns ``killed``, ``survived``, or ``broken`` where the mutant cannot be imported."""
+        """Returns ``killed``, ``survived``, ``broken`` where the mutant cannot be imported, or ``not judged`` where its
+        tests took longer than `RUN_S` though each kept its own deadline."""
         if not tests:
             return "survived"
         place = self.folder / mutant.path
@@ -430,12 +464,19 @@ class _Workshop:
         arguments.write_text("\n".join(tests), encoding="utf-8")
         place.write_text(mutant.source, encoding="utf-8")
         try:
-            code = _pytest([f"@{arguments}"], self.folder).returncode
+            ran = _pytest([f"@{arguments}"], RUN_S, self.folder)
         finally:
             place.write_bytes(original)
-        if code in (2, 3, 4):  # errors while collecting
-            return "broken"
-        return "survived" if code in (0, 5) else "killed"
+        return verdict_of(ran.code, ran.output)
+
+
+def verdict_of(code: int | None, output: str) -> str:
+    """Returns what pytest's exit status, None past its bound, and its output say of a mutant."""
+    if code is None:
+        return "killed" if _PAST_DEADLINE.search(output) else "not judged"
+    if code in (2, 3, 4):  # errors while collecting
+        return "broken"
+    return "survived" if code in (0, 5) else "killed"
 
 
 # -- the report ------------------------------------------------------------------------------------------------------
@@ -447,12 +488,17 @@ class Tally:
 
     killed: int = 0
     survivors: list[Mutant] = field(default_factory=list)
+    not_judged: list[Mutant] = field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        """How many were killed or survived."""
+        return self.killed + len(self.survivors)
 
     @property
     def share(self) -> float:
-        """The killed ones among all; 1 where there are none."""
-        total = self.killed + len(self.survivors)
-        return self.killed / total if total else 1.0
+        """The killed ones among those judged; 1 where there are none."""
+        return self.killed / self.judged if self.judged else 1.0
 
 
 def _hunt(path: str, seed: int, count: int, lines: Mapping[int, list[str]], shops: queue.Queue[_Workshop]) -> Tally:
@@ -460,35 +506,47 @@ def _hunt(path: str, seed: int, count: int, lines: Mapping[int, list[str]], shop
     source = (ROOT / path).read_text(encoding="utf-8")
     tally = Tally()
     candidates = pick(mutants_of(path, source), f"{seed} {path}")
-    judged = 0
-    while judged < count and (mutant := next(candidates, None)) is not None:
+    while tally.judged < count and (mutant := next(candidates, None)) is not None:
         shop = shops.get()
+        tests = chosen_for(mutant, lines)
         began = time.monotonic()
         try:
-            verdict = shop.judge(mutant, chosen_for(mutant, lines))
+            verdict = shop.judge(mutant, tests)
         finally:
             shops.put(shop)
-        if verdict == "broken":
-            continue
-        judged += 1
-        if verdict == "killed":
-            tally.killed += 1
-        else:
-            tally.survivors.append(mutant)
-        took = time.monotonic() - began
-        print(f"{verdict:8} {took:5.1f} s  {path}:{mutant.line}  {mutant.kind}", file=sys.stderr, flush=True)
+        match verdict:
+            case "killed":
+                tally.killed += 1
+            case "survived":
+                tally.survivors.append(mutant)
+            case "not judged":
+                tally.not_judged.append(mutant)
+        took = f"{verdict:10} {time.monotonic() - began:5.1f} s"
+        _say(f"{path} {tally.judged:2} of {count}: {took}  line {mutant.line}, {mutant.kind} ({_amount(tests)})")
+    _say(f"{path}: {tally.killed} of {tally.judged} killed")
     return tally
+
+
+def _amount(tests: Sequence[str]) -> str:
+    if not tests:
+        return "no test executes it"
+    return f"{len(tests)} {'tests' if '::' in tests[0] else 'files of tests'}"
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def _report(tallies: Mapping[str, Tally]) -> None:
     for path, tally in tallies.items():
         original = (ROOT / path).read_text(encoding="utf-8")
-        for mutant in tally.survivors:
-            print(f"\n{path}:{mutant.line} survived: {mutant.kind}\n{mutant.diff(original)}")
-    print(f"\n{'module':42} {'mutants':>8} {'killed':>8} {'survived':>9} {'share':>7}")
+        for fate, mutants in (("survived", tally.survivors), ("not judged", tally.not_judged)):
+            for mutant in mutants:
+                print(f"\n{path}:{mutant.line} {fate}: {mutant.kind}\n{mutant.diff(original)}")
+    print(f"\n{'module':42} {'mutants':>8} {'killed':>8} {'survived':>9} {'share':>7} {'not judged':>11}")
     for path, tally in tallies.items():
-        left = len(tally.survivors)
-        print(f"{path:42} {tally.killed + left:8} {tally.killed:8} {left:9} {tally.share:7.0%}")
+        counts = f"{tally.judged:8} {tally.killed:8} {len(tally.survivors):9} {tally.share:7.0%}"
+        print(f"{path:42} {counts} {len(tally.not_judged):11}")
 
 
 def _modules(names: Sequence[str] | None) -> list[str]:
@@ -511,7 +569,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     paths = _modules(options.module)
     if not paths:
         parser.error(f"expected a part of one of {', '.join(TESTED_BY)}; got {', '.join(options.module)}")
-    print("Running the tests once, with coverage ...", file=sys.stderr, flush=True)
     lines = executing(paths, options.jobs)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         shops: queue.Queue[_Workshop] = queue.Queue()

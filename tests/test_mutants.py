@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import TESTED_BY, Mutant, chosen_for, main, mutants_of, pick
+from benchmarks.mutants import TESTED_BY, Mutant, chosen_for, main, mutants_of, pick, verdict_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -97,6 +97,21 @@ def test_a_mutant_meets_the_tests_of_its_whole_statement_in_the_tables_order() -
     for statement, expected in cases.items():
         mutant = Mutant(path, statement.start, statement, "deletion", "")
         assert chosen_for(mutant, lines) == expected, statement
+
+
+def test_a_run_past_its_bound_kills_a_mutant_only_by_a_tests_own_deadline() -> None:
+    cases = (
+        (1, "", "killed"),
+        (-9, "", "killed"),
+        (0, "", "survived"),
+        (5, "no tests ran", "survived"),
+        (2, "", "broken"),
+        (None, "....", "not judged"),
+        (None, "..F\nFAILED tests/a.py::test_b[1 2] - Failed: tests/a.py::test_b took 3 s", "not judged"),
+        (None, "\nexpected tests/a.py::test_b[1 2] (call) to end within 10 s\n", "killed"),
+    )
+    for code, output, verdict in cases:
+        assert verdict_of(code, output) == verdict, (code, output)
 
 
 def test_a_module_that_is_not_in_the_table_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
