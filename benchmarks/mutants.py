@@ -87,6 +87,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "streamtools/dispatch/pool.py": (
         "tests/dispatch/test_scheduler.py",
         "tests/dispatch/test_conflicts.py",
+        "tests/dispatch/test_budgets.py",
         "tests/dispatch/test_cancel_one.py",
         "tests/dispatch/test_dispatch.py",
         "tests/dispatch/test_stragglers.py",
@@ -124,6 +125,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_waits.py",
     ),
     "streamtools/dispatch/store.py": (
+        "tests/dispatch/test_store_times.py",
         "tests/dispatch/test_run_once.py",
         "tests/dispatch/test_store.py",
         "tests/dispatch/test_calls_once.py",

@@ -39,6 +39,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
@@ -217,6 +218,7 @@ class Job:
 
 
 _Group: TypeAlias = "tuple[str, int] | None"
+_MAX_STALE = 64  # stale entries of a heap that are kept in any case
 
 
 def _group_of(job: Job) -> _Group:
@@ -244,18 +246,17 @@ class _Line:
 class _Heap:
     """The lines of one group, by their owners' turns."""
 
-    __slots__ = ("_entries", "_next_entry", "lines")
+    __slots__ = ("_entries", "_numbers", "lines")
 
     def __init__(self) -> None:
         self.lines = 0
         self._entries: list[tuple[int, int, int, _Line]] = []  # turn, age of the line's first job, number of the entry
-        self._next_entry = 0
+        self._numbers = count()
 
     def push(self, line: _Line) -> None:
-        line.entry = self._next_entry
-        self._next_entry += 1
+        line.entry = next(self._numbers)
         heapq.heappush(self._entries, (line.owner.turn, line.jobs[0].number, line.entry, line))
-        if len(self._entries) > 2 * self.lines + 64:
+        if len(self._entries) - self.lines > max(self.lines, _MAX_STALE):
             self._entries = [entry for entry in self._entries if entry[2] == entry[3].entry]
             heapq.heapify(self._entries)
 
@@ -302,8 +303,8 @@ class Scheduler:
         """How many jobs run."""
         self.alive = 0
         """How many jobs were added and are not over."""
-        self._next_number = 0
-        self._next_turn = 0
+        self._numbers = count()
+        self._turns = count()
         self._alone: Job | None = None  # the exclusive job that runs
         self._by_tool: Counter[str] = Counter()  # how many jobs of each tool run
         self._keys: dict[Hashable, _Key] = {}
@@ -315,8 +316,7 @@ class Scheduler:
 
     def add(self, job: Job) -> None:
         """Gives a job its place in the order; `release` lets the job run."""
-        job.number, job.state = self._next_number, "held"
-        self._next_number += 1
+        job.number, job.state = next(self._numbers), "held"
         self.alive += 1
         if job.key is None:
             job.admitted = True
@@ -413,7 +413,7 @@ class Scheduler:
             return
         owner = self._owners.get(job.owner)
         if owner is None:
-            owner = self._owners[job.owner] = _Owner(job.owner, self._turn())
+            owner = self._owners[job.owner] = _Owner(job.owner, next(self._turns))
         group = _group_of(job)
         heap = self._heaps.setdefault(group, _Heap())
         line = owner.lines.get(group)
@@ -448,11 +448,6 @@ class Scheduler:
         if not heap.lines:
             del self._heaps[group]
 
-    def _turn(self) -> int:
-        """Returns a turn that comes after all others."""
-        self._next_turn += 1
-        return self._next_turn
-
     # -- who is next --
 
     def _start(self) -> list[Job]:
@@ -460,7 +455,7 @@ class Scheduler:
         while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
             self._take(job)
             if (owner := self._owners.get(job.owner)) is not None:
-                owner.turn = self._turn()
+                owner.turn = next(self._turns)
             self._run(job)
             started.append(job)
         return started

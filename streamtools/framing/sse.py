@@ -104,11 +104,12 @@ class SSEDecoder:
                 return [chunk[len(prefix) : end - 1]]
         payloads: list[bytes | Frame] = []
         self._feed(chunk, payloads, named=False)
-        if self._between and len(payloads) == 1 and isinstance(payloads[0], bytes):
-            begin = chunk.find(payloads[0])
-            # An event called "error" never becomes the prefix: its frame has to come out, not its data alone.
-            if _PLAIN_PREFIX.fullmatch(chunk, 0, begin):
-                self._prefix = chunk[:begin]
+        match payloads:
+            case [bytes() as only] if self._between:
+                begin = chunk.find(only)
+                # An event called "error" never becomes the prefix: its frame has to come out, not its data alone.
+                if _PLAIN_PREFIX.fullmatch(chunk, 0, begin):
+                    self._prefix = chunk[:begin]
         return payloads
 
     def finish(self) -> list[Frame]:
@@ -119,8 +120,6 @@ class SSEDecoder:
         # "Once the end of the file is reached, any pending data must be discarded" (§9.2.6). Hand-written servers leave
         # out the last blank line, and with it the last delta or the `[DONE]` would be lost: a lenient decoder adds it.
         if self._lenient and self._error is None:
-            if self._start:
-                self._line.append(self._start)
             line = b"".join(self._line)
             self._take([line, b""], frames, named=True, longest=len(line))
             if self._bare:
@@ -128,7 +127,6 @@ class SSEDecoder:
         self._finished, self._between = True, False
         self._line.clear()
         self._data.clear()
-        self._bare.clear()
         if self._error is not None:
             raise self._error
         return frames
@@ -217,7 +215,7 @@ class SSEDecoder:
                 # A block without data dispatches nothing. One with an empty `data` field does: the standard appends the
                 # value and a LF, so that the buffer is not empty. Hence the list is asked, not the joined text.
                 if data:
-                    payload = data[0] if len(data) == 1 else b"\n".join(data)
+                    payload = b"\n".join(data)
                     if named or self._event == b"error":
                         out.append(self._frame(payload))
                     elif payload or not out or out[-1]:  # a second event without data means nothing
@@ -226,7 +224,7 @@ class SSEDecoder:
                     self._data_size = 0
                 self._event = b""
                 continue
-            elif line[:7] == b"event: ":
+            elif line.startswith(b"event: "):
                 self._event = line[7:]
                 continue
             elif line[0] not in _FIELD_STARTS and not bare:

@@ -49,6 +49,8 @@ def test_an_event_stream_full_of_line_ends_is_read_alike_in_large_chunks_and_in_
         return [frame for chunk in chunks for frame in decoder.feed(chunk)] + decoder.finish()
 
     assert frames(cut(body, size)) == frames(cut(body, 100))
+    begun, rest = [b"{", b'"a"', b":"], b"\n" + b"1\n" * SIZE + b"}\n"  # the begun line of an object, in pieces
+    assert frames([*begun, rest]) == frames([*begun, *cut(rest, 100)])
 
 
 @settings(deadline=None, derandomize=True, database=None, max_examples=examples(300))

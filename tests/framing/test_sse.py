@@ -312,6 +312,8 @@ def test_a_chunk_that_is_an_event_like_the_one_before_takes_the_shorter_path() -
             decoder.feed_payloads(mark + event)
             assert len(decoder.feed_payloads(event)) == 1
             assert (steps(lambda made=decoder: made.feed_payloads(event)) < 12) is is_short, (head, end, mark)  # type: ignore[misc]
+    decoder = SSEDecoder()  # the second mark is no mark
+    assert decoder.feed_payloads(b"data: 1\n\n") + decoder.feed_payloads(b"\xef\xbb\xbfdata: 2\n\n") == [b"1"]
     decoder = SSEDecoder(max_event_bytes=20)
     for size in (5, 6, 12, 13):  # of the chunk: 13 to 21 bytes
         decoder.feed_payloads(b"data: 1\n\n")
@@ -352,7 +354,7 @@ def test_an_error_of_the_limit_says_what_was_how_large() -> None:
 
 def held(run: Callable[[SSEDecoder], object], **options: Any) -> int:
     """Bytes that a decoder holds after `run`."""
-    decoder = SSEDecoder(lenient=True, **options)
+    decoder = SSEDecoder(**{"lenient": True, **options})
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -382,4 +384,5 @@ def test_a_decoder_holds_little_more_than_what_waits_and_nothing_after_its_end()
 
         assert held(wait) < 200_000, name
         assert held(end) < 16_000, name
+        assert held(end, lenient=False) < 16_000, name
         assert held(exceed, max_event_bytes=120_000) < 16_000, name

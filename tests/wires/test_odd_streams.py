@@ -298,6 +298,11 @@ COMPLETIONS = {
     "an error after text": odd(say("a"), {"error": ERROR, "new": 1, "usage": {"prompt_tokens": 3}}, say("b")),
     "an error in a choice": odd(say("a"), chunk(choice({"content": "b"}, error=ERROR)), say("c")),
     "an error of Groq": odd(say("a"), chunk(x_groq={"id": "q", "error": ERROR}), say("c")),
+    "text, or what nobody reads, beside a call's arguments": odd(
+        calls(call(0, "a", "f", "{")),
+        *(say("b", tool_calls=[call(0, text='"n":1')]), chunk(choice({"tool_calls": [call(0, text="}")], "new": 1}))),
+        finish("tool_calls"),
+    ),
     "an error that is a text": odd(say("a"), {"error": "busy"}),
     "an error that is none": odd(
         say("a"), {"error": None}, chunk(choice({"content": "b"}, error=None)), finish("stop")
