@@ -54,6 +54,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/wires/test_check_wire.py",
         "tests/test_limits.py",
         "tests/test_continued_turns.py",
+        "tests/wires/test_reviewed.py",
     ),
     "streamtools/wires/growing.py": (
         "tests/wires/test_odd_streams.py",
@@ -83,6 +84,8 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/tools/test_weighed_arguments.py",
         "tests/pipelines/test_large_calls.py",
         "tests/dispatch/test_dispatch.py",
+        "tests/wires/test_odd_streams.py",
+        "tests/pipelines/test_given_calls.py",
     ),
     "streamtools/dispatch/pool.py": (
         "tests/dispatch/test_scheduler.py",
@@ -107,6 +110,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_approval.py",
         "tests/dispatch/test_calls_once.py",
         "tests/pipelines/test_left_streams.py",
+        "tests/dispatch/test_middleware.py",
+        "tests/pipelines/test_answers.py",
+        "tests/pipelines/test_retry.py",
+        "tests/dispatch/test_executors_in_a_pipeline.py",
     ),
     "streamtools/dispatch/attempts.py": (
         "tests/dispatch/test_second_chances.py",
@@ -123,6 +130,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_operations.py",
         "tests/dispatch/test_executors_in_a_pipeline.py",
         "tests/dispatch/test_waits.py",
+        "tests/dispatch/test_suspended.py",
+        "tests/pipelines/test_answers.py",
+        "tests/pipelines/test_retry.py",
     ),
     "streamtools/dispatch/store.py": (
         "tests/dispatch/test_store_times.py",
@@ -181,6 +191,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/history/test_tool_results.py",
         "tests/history/test_gemini_contents_history.py",
         "tests/history/test_responses_history.py",
+        "tests/history/test_history.py",
     ),
     "streamtools/framing/sse.py": (
         "tests/framing/test_sse.py",
@@ -202,6 +213,9 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/pipelines/test_lifetimes.py",
         "tests/pipelines/test_limits_through_the_pipeline.py",
         "tests/pipelines/test_branches.py",
+        "tests/privacy/test_policy_everywhere.py",
+        "tests/pipelines/test_retry.py",
+        "tests/pipelines/test_attempts.py",
     ),
 }
 """The tests of each module, those that notice most in the least time first."""

@@ -78,8 +78,8 @@ class Attempts:
     pool: CallPool
     options: DispatchOptions
     happened: Happened
-    due: Callable[[Call, CancelScope, float], bool]
-    """Cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time."""
+    due: Callable[[Call, CancelScope, float], None]
+    """Has an attempt's scope cancelled so many seconds after `Call.due`."""
     ask: Callable[[Call, Any], Awaitable[Any]]
     """Asks those outside for something that a running call needs."""
     new_scope: Callable[[], CancelScope] = CancelScope
@@ -111,7 +111,6 @@ class Attempts:
             call.due = math.inf
             if call.timer is not None:
                 call.timer.stop()
-                call.timer = None
             ending = attempt.cut() if ending is None else ending
             begun = ending if attempt.begun else begun
             if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
@@ -358,13 +357,9 @@ class _Attempt:
         managers = self.attempts.host.around_tool(self.call.call.call_id)
         if not managers:
             return
-        held = managers[0]
-        if len(managers) == 1:  # as nearly always
-            held.__enter__()
-        else:
-            held = stack = ExitStack()
-            for manager in managers:
-                stack.enter_context(manager)
+        held = ExitStack()
+        for manager in managers:
+            held.enter_context(manager)
         if self.executor is None:
             self.managers = held
             return
@@ -388,9 +383,7 @@ class _Attempt:
             return seconds
         assert self.scope is not None, "it runs"
         self.call.due = anyio.current_time() + seconds
-        lag = 0.0 if self.executor is None else LAG_S
-        if not self.attempts.due(self.call, self.scope, lag):
-            self.scope.deadline = self.call.due + lag
+        self.attempts.due(self.call, self.scope, 0.0 if self.executor is None else LAG_S)
         return math.inf if self.executor is None else seconds
 
     def _seconds(self) -> float:
@@ -498,7 +491,6 @@ class _Wrapped:
             call.due = math.inf
             if call.timer is not None:
                 call.timer.stop()
-                call.timer = None
         # A tool that has run to its end has done so, even if the middleware behind it was cancelled.
         call.ending = ending or self.ran or cancelled(call)
 

@@ -111,8 +111,7 @@ class Transitions:
         options: when calls start, who approves them, where they run.
         host: the step.
         start: runs a call in a task of its own.
-        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
-            do not stop.
+        at: calls back at the calls' deadlines.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class Transitions:
         options: DispatchOptions,
         host: Host,
         start: Start,
-        at: At | None = None,
+        at: At,
     ) -> None:
         self.calls: dict[str, Call] = {}
         """The calls of the turn, by id."""
@@ -300,20 +299,17 @@ class Transitions:
         except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
-    def _due(self, call: Call, scope: CancelScope, lag_s: float) -> bool:
-        """Has an attempt's scope cancelled when its time is up; returns False if nothing keeps the time here. This is
-        cheaper than the scope's own deadline, and one timer serves both of the attempt's times."""
-        if self._at is not None:
-            call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
-        return self._at is not None
+    def _due(self, call: Call, scope: CancelScope, lag_s: float) -> None:
+        """Has an attempt's scope cancelled when its time is up. This is cheaper than the scope's own deadline, and one
+        timer serves both of the attempt's times."""
+        call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
 
     def _time_up(self, call: Call, scope: CancelScope) -> None:
         scope.cancel()
         self._look_at(call.due)
 
     def _look_at(self, stopped_at: float) -> None:
-        if self._at is not None:
-            self._at(stopped_at + self.limits.cancel_grace, self.look)
+        self._at(stopped_at + self.limits.cancel_grace, self.look)
 
     def look(self, now: float | None = None) -> None:
         """Warns, once, of each call that goes on although its grace is over; pass `now` where no task runs to ask for

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +27,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from placed_tools import FORMS, SECRET, marks
 from streams import Call, anthropic, chat, hanging, key_of, sse, stream
 
-from streamtools import Event, Limits, Observation, Tool, ToolCallValidated, Trajectory, pipeline, tool
+from streamtools import Event, Limits, Observation, Tool, ToolCallValidated, ToolContext, Trajectory, pipeline, tool
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import Invocation, LocalExecutor, MemoryStore, ProcessExecutor
 from streamtools.errors import (
@@ -523,6 +525,75 @@ class Deaf(Scripted):
 async def test_an_executor_that_does_not_keep_the_time_is_cancelled_behind_it() -> None:
     _, seen = await run([said("a", "pay")], [replace(pay, timeout=0.05)], executor=Deaf())
     assert (seen["a"].outcome, str(seen["a"].error)) == ("timed_out", "the tool did not finish within 0.05 s")
+
+
+class Aside(Scripted):
+    """An executor that begins a call in another task, and takes a refusal for its end."""
+
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        async def begun() -> None:
+            with suppress(ToolError):
+                self.seconds.append(await begin())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(begun)
+        self.says[0]()
+        return "done aside"
+
+
+class Holding:
+    """An observer that notes when it holds its context, and in which task."""
+
+    event_types = ()
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def on_event(self, event: Event) -> None:
+        raise AssertionError("it wants none")
+
+    @contextmanager
+    def around_tool(self, call_id: str) -> Iterator[None]:
+        task = anyio.get_current_task().id
+        self.log.append(f"{self.name} in")
+        yield
+        assert anyio.get_current_task().id == task
+        self.log.append(f"{self.name} out")
+
+
+async def test_observers_hold_their_contexts_around_a_tool_and_leave_them_in_their_own_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamtools.dispatch.in_process.BLOCKED_S", 0)  # of an executor's code nothing is said
+    log, kept = list[str](), list[ToolContext]()
+
+    @tool(effect="once")
+    async def here(ctx: ToolContext) -> str:
+        """Run here."""
+        kept.append(ctx)
+        log.append("ran")
+        return "done here"
+
+    cases: list[tuple[Any, Any, list[str]]] = [
+        (here, None, ["a in", "b in", "ran", "b out", "a out"]),
+        (pay, Aside(lambda: log.append("ran")), ["a in", "b in", "b out", "a out", "ran"]),
+    ]
+    for wanted, executor, expected in cases:
+        log.clear()
+        store = MemoryStore()
+        for recorded in (False, True):
+            trajectory = Trajectory(run_id="run", observers=[Holding("a", log), Holding("b", log)])
+            calls = [said("c", wanted.name)]
+            events, seen = await run(calls, [wanted], executor=executor, store=store, trajectory=trajectory)
+            assert (seen["c"].outcome, seen["c"].recorded) == ("ok", recorded)
+            assert seen["c"].value == ("done aside" if executor else "done here")
+            warned = {event.code for event in events if isinstance(event, StreamWarning)}
+            assert ("loop_blocked" in warned) is (executor is None)
+        assert log == [*expected, *(["ran"] if executor else [])]
+    del events, seen
+    gc.collect()
+    with pytest.raises(ToolError, match="nobody can be asked any more"):
+        await kept[0].ask("?")
 
 
 async def test_a_call_whose_executor_is_closed_while_it_runs_is_unknown(tmp_path: Path) -> None:

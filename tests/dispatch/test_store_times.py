@@ -157,7 +157,7 @@ async def test_an_end_that_a_store_did_not_take_is_repeated_ever_less_often_whil
         (Slotted, None, lambda at: None if at > 0.5 else OSError(), pauses[:5]),
     ]
     for kind, lease, end, expected in cases:
-        store = kind(lambda work, at, end=end: Claimed() if work == "claim" else end(at))  # type: ignore[misc]
+        store = kind(lambda work, at, end=end: Claimed() if work == "claim" else end(at))
         if lease is not None:
             store.lease = lease
         found = await run_once(store, Runs("done"), CALL)
