@@ -275,11 +275,11 @@ class _Attempt:
         try:
             value = await stepped(self._body(report), scope, limits.cancel_grace, self._blocked)
         except BaseException as error:
-            by_tool = getattr(error, "by_tool", False)
+            is_the_executors = isinstance(error, ToolNotStarted) and not error.by_tool
             found = judged(self.tool.name, error)
             if not isinstance(found, ToolError):  # a cancellation, or an interrupt
                 raise found from None
-            return self.refused or self._raised(error, found, by_tool=by_tool)
+            return self.refused or self._raised(error, found, is_the_executors=is_the_executors)
         finally:
             if self.managers is not None:
                 self.managers.__exit__(None, None, None)
@@ -411,7 +411,7 @@ class _Attempt:
 
     # -- how it ends --
 
-    def _raised(self, error: BaseException, found: ToolError, *, by_tool: bool) -> Ending:
+    def _raised(self, error: BaseException, found: ToolError, *, is_the_executors: bool) -> Ending:
         tool = self.tool.name
         if not self.begun:
             if isinstance(error, ToolNotStarted):
@@ -422,7 +422,7 @@ class _Attempt:
         if isinstance(error, ToolTimeout):
             seconds = self._seconds()
             return Ending("timed_out", error if seconds == math.inf else ToolTimeout(seconds), again=True)
-        if not isinstance(error, ToolError) or (isinstance(error, ToolNotStarted) and not by_tool):
+        if not isinstance(error, ToolError) or is_the_executors:
             lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type_name(error)} after the call had begun")
             lost.__cause__ = error
             return failure(lost)

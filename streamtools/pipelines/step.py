@@ -220,10 +220,9 @@ class Step:
                 route = self._route(kind)
             for callback in route:
                 callback(event)
-        except Exception:  # a listener's: it would raise again
-            raise
-        except BaseException:  # an interrupt, on any line
-            if kind in _LASTING:
+        except BaseException as error:
+            # An interrupt, on any line. A listener that raises an error would raise it again.
+            if kind in _LASTING and not isinstance(error, Exception):
                 self._cut.append((event, callback))
             raise
         if self._failures:

@@ -415,10 +415,18 @@ async def test_an_observer_that_raises_is_dropped_and_the_stream_goes_on() -> No
         def around_tool(self, call_id: str) -> None:
             raise RuntimeError("secret")
 
-    async with pipeline(stream(chat(["Hi"], finish="stop")), observers=[Broken()]) as events:
-        _ = [event async for event in events]
-    assert events.turn.text == "Hi"
-    assert [(w.code, w.detail) for w in events.turn.warnings] == [("observer_failed", "Broken raised RuntimeError")]
+    class Asked(Broken):
+        event_types = ()
+
+        def see_parts(self, parts: Any) -> None:
+            raise RuntimeError("secret")
+
+    for broken in (Broken, Asked):
+        async with pipeline(stream(chat(["Hi"], finish="stop")), observers=[broken()]) as events:
+            _ = [event async for event in events]
+        assert events.turn.text == "Hi"
+        told = [(warning.code, warning.detail) for warning in events.turn.warnings]
+        assert told == [("observer_failed", f"{broken.__name__} raised RuntimeError")]
 
 
 async def test_async_transforms_see_every_event_and_may_change_them() -> None:

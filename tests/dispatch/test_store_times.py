@@ -116,6 +116,11 @@ async def test_a_call_looks_for_the_end_of_one_that_runs_as_long_as_it_may_and_e
             text = str(error)
         assert (end, store.times("claim"), len(meetings)) == (expected, times, met)
         assert end is not CallStillRunning or "process 7 on there" in text
+    runs = Runs("done")
+    with anyio.CancelScope() as scope:  # it is cancelled while it claims
+        store = Written(lambda work, at: work == "claim" and (scope.cancel() or Claimed()))
+        await run_once(store, runs, CALL)
+    assert ([work for work, _ in store.asked], runs.begun) == (["claim", "release"], 0)
 
 
 @pytest.mark.anyio
@@ -189,16 +194,16 @@ async def test_a_store_in_memory_keeps_what_its_bounds_let_it_keep() -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 def test_a_process_is_gone_from_its_end_on_even_if_nobody_has_waited_for_it() -> None:
     here = this_process()
-    assert not here.is_gone()
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     try:
         began = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
         there = replace(here, pid=child.pid, start=f"{here.start.split()[0]} {began}")
-        assert not there.is_gone()
+        alive = [
+            *(here, there, replace(there, boot="another", start=f"{there.start}1")),
+            *(replace(there, start=f"elsewhere {began}1"), replace(there, start="")),
+        ]
+        assert [each.is_gone() for each in alive] == [False] * 5
         assert replace(there, start=f"{here.start.split()[0]} 1").is_gone()
-        assert not replace(there, boot="another", start=there.start + "1").is_gone()
-        assert not replace(there, start=f"elsewhere {began}1").is_gone()
-        assert not replace(there, start="").is_gone()
         assert child.stdin is not None
         child.stdin.close()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

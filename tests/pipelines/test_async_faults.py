@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from streams import anthropic, chat, hanging, stream
+from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 
 from streamtools import (
     Limits,
@@ -1002,7 +1002,7 @@ class Interrupted(BaseException):
 
 
 class Interrupting(Watcher):
-    """An observer in which each of these events is interrupted once, and so is its question for the first ones."""
+    """An observer in which each of these events is interrupted once, or else that question of many for its types."""
 
     def __init__(self, at: tuple[type[Event], ...], asked: int = 0) -> None:
         super().__init__()
@@ -1011,8 +1011,8 @@ class Interrupting(Watcher):
 
     @property
     def event_types(self) -> None:  # type: ignore[override]
-        if self.asked > 0:
-            self.asked -= 1
+        self.asked -= 1
+        if self.asked == 0:
             raise Interrupted
 
     def on_event(self, event: Event) -> None:
@@ -1051,7 +1051,7 @@ async def test_an_event_that_is_interrupted_is_seen_by_every_observer_neverthele
 
 
 async def test_an_event_that_is_interrupted_before_anybody_sees_it_is_seen_by_all() -> None:
-    for asked in (1, 2, 3):
+    for asked in range(1, 13):
         first, interrupting, last = Watcher(), Interrupting((), asked), Watcher()
         block = pipeline(
             stream(chat(calls=[("a", "double", '{"n": 1}')])),
@@ -1065,15 +1065,21 @@ async def test_an_event_that_is_interrupted_before_anybody_sees_it_is_seen_by_al
                         pass
             except BaseException as error:
                 assert "Interrupted" in repr(error)  # noqa: PT017
-        seen = [[event for event in one.seen if isinstance(event, StepEnd)] for one in (first, interrupting, last)]
+        lasting = (ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd)
+        seen = [[event for event in one.seen if isinstance(event, lasting)] for one in (first, interrupting, last)]
         assert seen[0] == seen[1] == seen[2], asked
+        assert asked == 1 or isinstance(seen[0][-1], StepEnd)  # the first question is that of the block's beginning
+        assert len(seen[0]) == len({event.seq for event in seen[0]})
 
 
 async def test_deltas_have_the_number_of_their_step_and_the_next_of_the_run() -> None:
     for observers in ([], [Watcher()]):
         run, seen = Trajectory(observers=observers), []
         for _ in range(2):
-            seen.append((await read(stream(chat(["x", "y"], finish="stop")), trajectory=run))[1])
+            body = sse([chat_chunk({"reasoning_content": text}) for text in "ab"]) + chat(["x", "y"], finish="stop")
+            events, found = await read(stream(body), trajectory=run)
+            assert (events.turn.reasoning, events.turn.text) == ("ab", "xy")
+            seen.append(found)
         for step, events in enumerate(seen):
             assert {event.step for event in events} == {step}
             assert sum(isinstance(event, TextDelta) for event in events) == 2
