@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from every_wire import ANTHROPIC, CHAT
 
 from streamtools import Limits, StreamDecoder
-from streamtools.events import ToolCallDelta
+from streamtools.errors import LimitExceeded
+from streamtools.events import Event, StreamEnd, StreamStart, ToolCallDelta, ToolCallFragment
+from streamtools.stages.accumulate import Accumulate
 
 GOLDEN = Path(__file__).parent / "golden"
 LEFT_OUT = {"seq", "step", "time", "causes"}
@@ -55,12 +58,15 @@ def _held(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def events_of(wire: str, case: Odd) -> list[str]:
     decoder = StreamDecoder(wire=wire, limits=case.limits)
-    found = []
+    found: list[str] = []
     for events in (*map(decoder.feed, case.payloads), decoder.finish()):
-        for event in events:
-            preview = f" shows {event.preview!r}" if isinstance(event, ToolCallDelta) else ""
-            found.append(f"{written(event)}{preview}")
+        found += map(shown, events)
     return found
+
+
+def shown(event: Event) -> str:
+    preview = f" shows {event.preview!r}" if isinstance(event, ToolCallDelta) else ""
+    return f"{written(event)}{preview}"
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -555,12 +561,173 @@ COMPLETIONS = {
     ),
 }
 
-STREAMS = {ANTHROPIC: MESSAGES, CHAT: COMPLETIONS}
+# -- fragments of calls ------------------------------------------------------------------------------------------------
+
+
+def piece(text: str = "", index: Any = 0, id: Any = None, name: Any = None, **more: Any) -> ToolCallFragment:
+    return ToolCallFragment(index, id, name, text, **more)
+
+
+def opened(id: Any = "a", index: Any = 0, text: str = "", **more: Any) -> ToolCallFragment:
+    return piece(text, index, id, "f", **({"start": True} | more))
+
+
+CLOSED = piece(end=True)
+UNMARKED = piece(end=True, disorder="unmarked")
+EARLY, LATE = piece('{"n"', disorder="early"), piece('{"n"', disorder="late")
+ONE = '{"n":1}'
+
+FRAGMENTS = {
+    "a call": odd(opened(), piece('{"n":'), piece("1}"), CLOSED, piece("x"), piece(end=True)),
+    "a call that has no arguments": odd(opened(), CLOSED),
+    "a call that was cut": odd(opened(), piece(ONE), piece(end=True, cut=True)),
+    "a call without an end": odd(opened(), piece(ONE)),
+    "ends without markers": odd(
+        *(opened(), UNMARKED, opened("b"), piece(ONE), UNMARKED, opened("c"), piece("{"), UNMARKED),
+        *(opened("d", kind="custom"), piece("x"), UNMARKED, opened("e", kind="custom"), piece("x"), CLOSED),
+    ),
+    "the whole at the end": odd(
+        *(opened(), piece('{"n"'), piece(whole=ONE, end=True), opened("b", 1), piece(ONE, 1), piece("", 1, whole=ONE)),
+        *(piece(end=True, index=1), opened("c", 2), piece("", 2, whole=ONE, end=True)),
+    ),
+    "another whole at the end": odd(
+        *(opened(), piece('{"m":'), piece("2"), piece(whole=ONE), CLOSED),
+        *(opened("b", 1), piece('{"n":1}}', 1), piece("", 1, whole=ONE, end=True)),
+        *(opened("c", 2, kind="custom"), piece("xyz", 2), piece("", 2, whole="ab\ud83d", end=True)),
+    ),
+    "a whole behind early arguments": odd(EARLY, opened(), piece(whole=ONE, end=True)),
+    "early arguments": odd(EARLY, piece(":1", disorder="early"), opened(), piece("}"), CLOSED),
+    "early arguments, and a call without an end": odd(EARLY, opened(), piece(":1}")),
+    "early arguments, and two calls": odd(EARLY, opened(), piece(":1}"), CLOSED, opened("b"), piece(ONE), CLOSED),
+    "early arguments, and two calls without ends": odd(EARLY, opened(), opened("b"), piece(ONE)),
+    "early arguments beside a call's own": odd(EARLY, opened(text=ONE), CLOSED),
+    "early arguments beside a whole": odd(EARLY, opened(whole=ONE), CLOSED),
+    "early arguments and more at the end": odd(EARLY, opened(), piece(":1}", end=True)),
+    "early arguments with a problem": odd(piece("x", disorder="early", problem="bad_path"), opened(), CLOSED),
+    "early arguments at no place": odd(
+        *(opened("b", 1), piece(ONE, 1), piece("", 1, end=True), piece("x", None, disorder="early"), opened()),
+        *(CLOSED, opened("c", 2), piece("", 2, whole=ONE, end=True)),
+    ),
+    "early arguments in too many places": odd(
+        *(piece("x", 1, disorder="early"), piece("x", 2, disorder="early"), piece("y", 2, disorder="early")),
+        *(piece("z", 3, disorder="early"), opened(), piece(ONE), CLOSED),
+        max_open_blocks=2,
+    ),
+    "early arguments in places that are texts": odd(
+        *(piece("{}", "ab", disorder="early"), piece("{}", "abc", disorder="early"), opened("d", "ab")),
+        piece("", "ab", end=True),
+        max_id_bytes=2,
+    ),
+    "early arguments beyond the limit": odd(EARLY, opened(), piece(":1}"), CLOSED, max_total_argument_bytes=7),
+    "too many early arguments": odd(EARLY, EARLY, max_total_argument_bytes=7),
+    "early arguments of a call that is open": odd(opened(), EARLY, CLOSED, opened("b", 1), piece("", 1, end=True)),
+    "late arguments": odd(opened(), CLOSED, LATE, opened("b"), piece(ONE), CLOSED, EARLY),
+    "late arguments of a call that has its own": odd(opened(), piece(ONE), CLOSED, LATE, opened("b", 1), CLOSED),
+    "late arguments behind a whole": odd(opened(), piece(whole=ONE), LATE, CLOSED),
+    "late arguments at no place": odd(opened(), piece("x", None, disorder="late"), CLOSED),
+    "early, then late arguments": odd(EARLY, LATE, EARLY, opened(), CLOSED),
+    "a call in the place of another": odd(opened(), piece('{"n"'), opened("b"), piece(":1}"), CLOSED),
+    "a call in the place of another, with ids": odd(
+        opened(), piece('{"n"'), opened("b"), piece(":1}", id="a"), piece(ONE, id="b"), piece(id="b", end=True)
+    ),
+    "a call in the place of a whole one": odd(opened(), piece(ONE), opened("b"), piece(ONE), CLOSED),
+    "a call in the place of a bare one": odd(opened(), opened("b"), piece(ONE), CLOSED),
+    "three calls in one place": odd(
+        opened(), piece("{"), UNMARKED, opened("b"), piece("}"), UNMARKED, opened("c"), piece(ONE), CLOSED
+    ),
+    "a call again": odd(
+        *(opened(), piece(ONE), CLOSED, opened(), piece('{"n"'), piece(":1}"), CLOSED),
+        *(opened(), piece('{"n"'), piece(":2}"), CLOSED, opened(), piece('{"n":2}'), CLOSED),
+    ),
+    "a call again in another place": odd(
+        opened(), piece(ONE), CLOSED, opened(index=1), piece('{"n"', 1), piece(":1}", 1), piece("", 1, end=True)
+    ),
+    "a call again, cut": odd(opened(), piece(ONE), CLOSED, opened(), piece('{"n"'), piece(end=True, cut=True)),
+    "a call again, shorter": odd(opened(), piece('{"n":1} '), CLOSED, opened(), piece(ONE), CLOSED),
+    "a call again, without an end": odd(opened(), piece(ONE), CLOSED, opened(), piece(ONE)),
+    "a call again, too large": odd(
+        opened(), piece(ONE), CLOSED, opened(), piece(ONE + "  "), CLOSED, max_argument_bytes=8
+    ),
+    "a call again, that is open": odd(opened(), piece(ONE), opened(), piece(ONE), CLOSED),
+    "a call again, that is not whole": odd(opened(), piece("{"), opened(), piece(ONE), CLOSED),
+    "a bare call again": odd(opened(), CLOSED, opened(), CLOSED),
+    "a bare call, and another by its id": odd(opened(), CLOSED, opened(), piece(ONE), CLOSED),
+    "a whole call, and another by its id": odd(opened(), piece(ONE), CLOSED, opened(), piece('{"m"'), CLOSED),
+    "another tool by the same id": odd(
+        opened(), piece(ONE), CLOSED, piece("", 0, "a", "g", start=True), piece(ONE), CLOSED
+    ),
+    "a call of the server again": odd(
+        opened(kind="server"), piece(ONE), CLOSED, opened(kind="server"), piece(ONE), CLOSED
+    ),
+    "many calls by one id": odd(
+        *(each for n in range(6) for each in (opened(), piece(f'{{"n":{n}}}'), CLOSED)),
+        *(each for n in (0, 1, 2, 5) for each in (opened(), piece(f'{{"n":{n}}}'), CLOSED)),
+    ),
+    "a namespace": odd(
+        *(opened(namespace="s"), CLOSED, opened("b", 1), piece("", 1, namespace="s"), piece("", 1, namespace="t")),
+        *(piece(ONE, 1, end=True), opened("c", 2, namespace="f"), piece(ONE, 2, end=True)),
+        *(piece("", 3, "d", "g", namespace="s"), piece("", 3, namespace="t"), piece(ONE, 3), piece("", 3)),
+        *(piece("", 4, "e", "functions.f", start=True, namespace="s"), piece(ONE, 4, end=True)),
+    ),
+    "all that comes with a call": odd(
+        opened(caller="code", awaits="answers", provider_state={"x": 1}), piece(provider_state={"x": 2, "y": 3}),
+        piece(ONE, provider_state={}), piece(caller="direct", end=True, provider_state={"z": 4}),
+    ),
+    "too much that comes with a call": odd(
+        opened(provider_state={f"k{n}": n for n in range(63)}), piece(provider_state={"k63": 63}),
+        piece(provider_state={"k64": 64, "k63": 65}), piece(provider_state={"k65": 64}), piece(ONE, end=True),
+    ),
+    "problems": odd(
+        *(opened(), piece("{", problem="bad_path"), piece("}", problem="no_text"), CLOSED),
+        *(opened("b", 1, problem="bad_path"), piece("", 1, end=True), opened("c", 2), piece(7, 2), CLOSED),
+    ),
+    "names": odd(
+        *(piece("{", 0, "a"), piece("", 0, None, "f"), piece("}"), piece("", 1, "b", "g"), piece(ONE, 1)),
+        *(piece("", 2, "c", "functions.f"), piece(ONE, 2), piece("", 3, "d", "f<|x|>"), piece(ONE, 3)),
+        *(piece(ONE, 4, "e"), piece(ONE, 5), piece(ONE, 6, "h", "f" * 9), piece("", 7, "i", "g" * 9)),
+        *(piece("", 7, "i", "g"), piece(ONE, 7), piece(ONE, 8, "j" * 9, "f")),
+        max_name_bytes=8,
+        max_id_bytes=8,
+    ),
+    "names again": odd(
+        *(piece(ONE, 0, "a", "f"), piece("", 0, None, "f"), piece('{"n"', 0), piece(":1}"), piece("", 1, "b", "f")),
+        *(piece(ONE, 1, None, "f"), piece(ONE, 1, None, "f"), piece('{"m"', 1), piece(":2}", 1, None, "f")),
+        *(piece('{"n":1', 2, "c", "f"), piece("}", 2, None, "f"), piece(ONE, 2, None, "g"), piece("", 2, "d", "f")),
+    ),
+    "what is left over": odd(opened(), piece(ONE), piece("x", None), piece("", None, None, "g"), piece(ONE, None)),
+    "arguments of nobody, and bare calls": odd(
+        opened(), CLOSED, opened("b", 1), piece("", 1, end=True), piece("{", None, start=True), piece("}", None)
+    ),
+    "broken arguments beside a bare call": odd(
+        opened(), CLOSED, opened("b", 0), piece("{"), opened("c", 1), piece("", 1, end=True)
+    ),
+    "too many calls": odd(opened(), CLOSED, opened("b", 1), opened("c", 2), max_tool_calls=2),
+    "a made-up id that is taken": odd(
+        StreamStart("w"), opened(None), piece(ONE), CLOSED, StreamStart("w", "m", "r"), opened(None, 1), CLOSED
+    ),
+}  # fmt: skip
+
+
+def calls_of(case: Odd) -> Iterator[str]:
+    """What comes of fragments in a stream that ends well, and what of the end if the stream is cut there."""
+    well, cut = StreamEnd("tool_calls", "tool_calls", complete=True), StreamEnd(None, None, complete=False)
+    for end in (well, cut):
+        stage = Accumulate({"f"}, case.limits, "salt")
+        try:
+            for event in (*case.payloads, end):
+                events = list(stage.feed(event))
+                yield from map(shown, events if event is end or end is well else ())
+        except LimitExceeded as error:
+            yield written(error)
+
+
+STREAMS = {ANTHROPIC: MESSAGES, CHAT: COMPLETIONS, "fragments": FRAGMENTS}
 
 
 def pages() -> Iterator[tuple[str, Path, str]]:
     for wire, cases in STREAMS.items():
-        sections = ["\n".join([f"# {name}", *events_of(wire, case)]) for name, case in cases.items()]
+        read = calls_of if cases is FRAGMENTS else partial(events_of, wire)
+        sections = ["\n".join([f"# {name}", *read(case)]) for name, case in cases.items()]
         yield wire, GOLDEN / f"{wire}.txt", "\n\n".join(sections) + "\n"
 
 
