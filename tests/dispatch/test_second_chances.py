@@ -9,6 +9,7 @@ import anyio
 import pytest
 import trio
 import trio.testing
+from stores import Runs
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import (
@@ -411,3 +412,23 @@ def test_the_delay_before_another_attempt_doubles_up_to_a_minute() -> None:
 
     for case in cases:
         trio.run(run, *case, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_call_ends_at_its_time_and_on_an_executor_that_does_not_keep_it_a_second_later() -> None:
+    class Deaf(Runs):
+        async def run(self, call: Any, begin: Any, emit: Any, /) -> Any:
+            await begin()
+            await anyio.sleep_forever()
+
+    @tool(effect="pure", timeout=5)
+    async def stays() -> None:
+        """Stay."""
+        await anyio.sleep_forever()
+
+    async def run(executor: Any, expected: float) -> None:
+        began = anyio.current_time()
+        (seen,) = (await turn_of([("a", "stays", "{}")], [stays], executor=executor)).observations
+        assert (seen.outcome, anyio.current_time() - began) == ("timed_out", pytest.approx(expected, abs=0.01))
+
+    for executor, expected in ((None, 5), (Deaf(), 6)):
+        trio.run(run, executor, expected, clock=trio.testing.MockClock(autojump_threshold=0))

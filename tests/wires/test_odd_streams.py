@@ -595,6 +595,14 @@ FRAGMENTS = {
         *(opened("b", 1), piece('{"n":1}}', 1), piece("", 1, whole=ONE, end=True)),
         *(opened("c", 2, kind="custom"), piece("xyz", 2), piece("", 2, whole="ab\ud83d", end=True)),
     ),
+    "another whole that is cut": odd(opened(), piece("[1"), piece(whole='{"n":"ab'), piece("c")),
+    "a call with early arguments, and another by its id": odd(
+        *(EARLY, opened(), piece(":1}"), CLOSED, opened(index=1), piece('{"m":2}', 1), piece("", 1, end=True)),
+        *(opened("b", 2), piece('{"m":2}', 2), piece("", 2, end=True), opened("b", 3), piece("", 3, end=True)),
+    ),
+    "a call again with a problem": odd(
+        opened(), piece(ONE), CLOSED, opened(), piece('{"n"', problem="bad_path"), CLOSED, opened(text=ONE), CLOSED
+    ),
     "a whole behind early arguments": odd(EARLY, opened(), piece(whole=ONE, end=True)),
     "early arguments": odd(EARLY, piece(":1", disorder="early"), opened(), piece("}"), CLOSED),
     "early arguments, and a call without an end": odd(EARLY, opened(), piece(":1}")),
