@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from streamtools import (
     ApprovalRequested,
     Decision,
     Deny,
+    Limits,
     Observation,
     Pipeline,
     Suspended,
@@ -26,6 +28,7 @@ from streamtools import (
     tool,
 )
 from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch.store import StillRunning
 from streamtools.errors import AlreadyDecided, DecisionError, SuspendedError
 from streamtools.events import Event, StepEnd, StepStart, ToolStarted
 from streamtools.exports import export_all
@@ -292,6 +295,23 @@ async def test_resumed_calls_are_validated_again() -> None:
     assert (ran, set(outcomes(events).values())) == ([], {"invalid"})
     gone = await resumed(text, tools=[look], decisions={"a": True})
     assert set(outcomes(gone).values()) == {"unknown_tool"}
+
+    store, yes = MemoryStore(), {"a": True, "b": True, "c": True}
+    before = await resumed(text, decisions=yes, store=store)
+    paid = len(ran)
+    for tools in ([stricter], [look]):  # what has run has the ending that it had
+        again = await resumed(text, tools=tools, store=store)
+        assert (outcomes(again), len(ran)) == (outcomes(before), paid)
+        assert all(seen.recorded for seen in again.turn.observations)
+
+    class Busy(MemoryStore):
+        async def claim(self, key: str, fingerprint: str, /) -> Any:
+            return StillRunning(1.0, "there", 7)
+
+    for limit in (Limits(tool_timeout=0.01), Limits()):
+        impatient = replace(stricter, timeout=None if limit.tool_timeout == 0.01 else 0.01)
+        busy = await resumed(text, tools=[impatient], decisions=yes, store=Busy(), limits=limit)
+        assert (set(outcomes(busy).values()), len(ran)) == ({"unknown"}, paid)
 
 
 async def test_what_an_export_has_rewritten_is_turned_back_when_it_is_resumed() -> None:
