@@ -86,6 +86,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/dispatch/test_dispatch.py",
         "tests/wires/test_odd_streams.py",
         "tests/pipelines/test_given_calls.py",
+        "tests/dispatch/test_suspended.py",
     ),
     "streamtools/dispatch/pool.py": (
         "tests/dispatch/test_scheduler.py",

@@ -476,6 +476,8 @@ READINGS: dict[str, tuple[dict[str, Any], tuple[str, ...]] | str] = {
     "[]]]]]]": "malformed_json",
     '"{\\"a\\":[[[1]]]}"': "too_deep",
     "]]]]][": "malformed_json",
+    "]][[[[[": "malformed_json",
+    "][[[[[": "too_deep",
     "{}[][][][]": "malformed_json",
     f'{{"a":{LARGEST}}}': ({"a": int(LARGEST)}, ()),
     f'{{"a":{LARGEST}9}}': ({"a": int(LARGEST + "9")}, ()),
