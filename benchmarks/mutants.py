@@ -24,14 +24,12 @@ import random
 import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -383,7 +381,7 @@ class _Ran:
 
 
 def _pytest(arguments: Sequence[str], bound_s: float, package: Path | None = None) -> _Ran:
-    """Runs pytest; with the package of another folder, also in the processes that tests start. Ends all of them."""
+    """Runs pytest; with the package of another folder, also in the processes that tests start."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("STREAMTOOLS_", "COV_"))}
     environment |= {"PYTHONUNBUFFERED": "1", "COLUMNS": "1000"}  # for the last words of a run that is ended, uncut
     options = ["-q", "-p", "no:cacheprovider", "-m", QUICK]
@@ -398,18 +396,14 @@ def _pytest(arguments: Sequence[str], bound_s: float, package: Path | None = Non
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
             preexec_fn=_limit_memory,
         )
         code = None
-        try:
-            code = process.wait(bound_s)
-        except subprocess.TimeoutExpired:
-            pass  # reported by the code that is missing
-        finally:
-            with suppress(ProcessLookupError):  # nothing is left
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        with process:
+            try:
+                code = process.wait(bound_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
         output.seek(0)
         return _Ran(code, output.read())
 
