@@ -213,6 +213,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/pipelines/test_limits_through_the_pipeline.py",
         "tests/pipelines/test_branches.py",
         "tests/privacy/test_policy_everywhere.py",
+        "tests/dispatch/test_developer_log.py",
         "tests/pipelines/test_retry.py",
         "tests/pipelines/test_attempts.py",
     ),

@@ -5,11 +5,15 @@ A wait that is passing (`WaitFacts.is_passing`) has a record only if it was long
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import anyio
@@ -307,7 +311,7 @@ async def test_from_ready_to_started_every_moment_is_a_wait_with_a_name(tmp_path
     assert reasons >= {"turn_end", "approval", "exclusive", "key", "limit", "thread", "worker_busy", "worker_start"}
 
 
-async def test_an_executor_names_its_waits_and_no_others() -> None:
+async def test_an_executor_names_its_waits_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
     for reasons in ((), ("worker_busy", "worker_start"), ("quota",)):
         (observation,) = [
@@ -322,6 +326,13 @@ async def test_an_executor_names_its_waits_and_no_others() -> None:
         ("worker_busy", "worker_start"): ("ok", 1, ["worker_busy", "worker_start"]),
         ("quota",): ("failed", 0, []),
     }
+    for step_s in (0, 1):  # what passes in no time is not recorded
+        clock = itertools.count(time.monotonic(), step_s)
+        made = SimpleNamespace(monotonic=partial(next, clock))
+        monkeypatch.setattr("streamtools.dispatch.states.time", made)
+        events = await run([look], {"executor": Slow("worker_busy")}, [("c", "look", '{"n":1}')])
+        waits = [wait for event in events if isinstance(event, Observation) for wait in event.waits]
+        assert any(WAITS[wait.reason].is_passing for wait in waits) is bool(step_s)
 
 
 @pytest.mark.costly
