@@ -126,6 +126,8 @@ def _approvals(calls: list[BodyValue], edited: BodyValue | None) -> Iterator[tup
         # A client that ran an approved call itself sends both at once.
         if approval is None or state not in ("approval-responded", "output-available", "output-error"):
             continue
+        if state != "approval-responded" and approval.get("approved") is None:  # 6, of one that somebody else decided
+            continue
         place, approved = approval.need("id"), approval.need("approved").flag()
         reason, id_ = approval.get("reason"), place.id()
         arguments = edited.get(id_) if edited is not None else None
