@@ -51,6 +51,7 @@ PAGES = [
             "view.md",
             "web/openai.md",
             "web/events.md",
+            "web/use-chat.md",
         )
     ),
 ]

@@ -22,6 +22,7 @@ from ..events import (
     Event,
     MessageAdded,
     Observation,
+    ProviderItem,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
@@ -92,6 +93,7 @@ class UIMessages:
         self._taken: set[str] = set()
         self._calls: dict[str, ToolCall] = {}  # of the step by our id
         self._given: dict[str, Any] = {}  # the inputs that the client has
+        self._serving: set[str] = set()  # calls that the provider runs
         self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
         self._finish: str | None = None
 
@@ -120,6 +122,8 @@ class UIMessages:
                 yield from self._runs(event)
             case Observation():
                 yield from self._observed(event)
+            case ProviderItem():
+                yield from self._sources(event)
             case StepStart() | StepEnd() | StreamEnd() | AttemptDiscarded() | MessageAdded():
                 yield from self._step(event)
 
@@ -180,6 +184,7 @@ class UIMessages:
                 # A client may run a call as soon as it has the input: only when nothing else can come between.
                 self._calls[id] = call
                 if call.kind == "server" and call.status == "ready":
+                    self._serving.add(id)
                     yield from self._give(id)
 
     def _named(self, id: str, name: str = "") -> Chunk:
@@ -239,6 +244,17 @@ class UIMessages:
         else:
             yield {"type": "tool-output-error", "toolCallId": id, "errorText": event.model_content}
 
+    def _sources(self, event: ProviderItem) -> Iterator[Chunk]:
+        """Yields the addresses in the result of a search by the provider, and the end of its call."""
+        content, call_id = event.raw.get("content"), event.raw.get("tool_use_id")
+        found = [one for one in content if _is_source(one)] if isinstance(content, (list, tuple)) else []
+        named = [{key: one[key] for key in ("url", "title") if isinstance(one.get(key), str)} for one in found]
+        for number, source in enumerate(named):
+            yield {"type": "source-url", "sourceId": f"{event.seq}.{number}", **source}
+        if call_id in self._serving:
+            self._serving.discard(call_id)
+            yield {**_output(call_id, named), "providerExecuted": True}
+
     # -- steps and the run --
 
     def _step(self, event: Any) -> Iterator[Chunk]:
@@ -261,10 +277,14 @@ class UIMessages:
                 if not self._dispatches:  # somebody else runs them
                     for id, call in self._calls.items():
                         yield from self._give(id) if call.status == "ready" else ()
+                for id in sorted(self._serving):  # their results are no reader's concern
+                    yield {**_output(id, None), "providerExecuted": True}
+                self._serving.clear()
                 yield from self._finish_step()
 
     def _discarded(self, event: AttemptDiscarded) -> Iterator[Chunk]:
         self._open, self._calls, self._in_step = {}, {}, True
+        self._serving.clear()
         for key in [key for key in self._ids if key[0] == event.step]:
             id = self._ids.pop(key)
             self._taken.discard(id)
@@ -319,6 +339,11 @@ def _input(call: ToolCall | None) -> Any:
     if call is None:
         return {}
     return call.arguments_text if call.arguments is None else plain(call.arguments)
+
+
+def _is_source(item: Any) -> bool:
+    url = item.get("url") if isinstance(item, Mapping) else None
+    return isinstance(url, str) and url.startswith(("https://", "http://"))
 
 
 def _output(id: str, value: Any) -> Chunk:

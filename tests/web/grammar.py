@@ -143,7 +143,7 @@ _WANTED: list[tuple[str, Any]] = [
     ("look", {"at": "x"}), ("look", {"at": "map"}), ("look", {"at": "é\u2028"}), ("fail", {"why": "no such place"}),
     ("fail", {"why": ""}), ("count", {}), ("pay", {"amount": 3}), ("pay", {"amount": 4, "to": "ann"}),
     ("choose", {"question": "which"}), ("choose", {"question": "who"}), ("ask", {}), ("sleep", {}),
-    ("fly", {"to": "x"}),    ("look", {"at": ["x"]}), ("vote", {"on": "it"}), ("look", _BROKEN),
+    ("fly", {"to": "x"}), ("look", {"at": ["x"]}), ("vote", {"on": "it"}), ("look", _BROKEN),
 ]  # fmt: skip
 
 
@@ -293,7 +293,7 @@ class _Conversation:
         if self.seen in plan.says_at:
             self.found.said.append(text := next(plan.words))
             loop.say(text)
-        if self.seen == plan.stops_at:
+        if self.seen == plan.stops_at and not self.found.visits:
             loop.stop()
 
     async def _answers(self) -> GeneratedVisit:
@@ -358,8 +358,3 @@ def generated(count: int, directory: Path, first: int = 0) -> list[GeneratedRun]
         return [await _Conversation(seed, journal).run() for seed in range(first, first + count)]
 
     return anyio.run(made)
-
-
-def cuts(run: GeneratedRun) -> Iterator[int]:
-    """Yields each place in the log."""
-    yield from range(len(run.entries) + 1)

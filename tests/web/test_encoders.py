@@ -19,6 +19,7 @@ from streamtools.web.chat_completions import ChatCompletions
 from streamtools.web.encoding import Encoder, framed
 from streamtools.web.own import OwnEvents
 from streamtools.web.plain_text import PlainText
+from streamtools.web.ui_messages import UIMessages
 
 ENCODERS: list[Callable[[], Encoder]] = [
     OwnEvents,
@@ -26,6 +27,8 @@ ENCODERS: list[Callable[[], Encoder]] = [
     lambda: AGUI(thread_id="t"),
     lambda: AGUI(thread_id="t", run_id="r", answered=["a"]),
     lambda: ChatCompletions("m"),
+    UIMessages,
+    lambda: UIMessages(version=6, message_id="m"),
     lambda: ChatCompletions("m", include_usage=True, reasoning=True, tools=[CLIENT_TOOL]),
 ]
 
