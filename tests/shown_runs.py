@@ -20,6 +20,8 @@ from streamtools.events import (
     AnswerRequested,
     AttemptDiscarded,
     EventsDropped,
+    MessageAdded,
+    ProviderItem,
     RefusalDelta,
     StepEnd,
     StepStart,
@@ -236,6 +238,7 @@ _MADE: dict[str, list[Visit]] = {
     "crashed, with a gap": [
         [
             StepStart("r#1", seq=0),
+            MessageAdded("m", ({"role": "user", "content": "And?"},), "now", seq=0),
             TextStart(seq=1),
             TextDelta("Ha", seq=2),
             ToolCallStart("a", CLIENT_TOOL, seq=3),
@@ -246,6 +249,7 @@ _MADE: dict[str, list[Visit]] = {
             TextStart(seq=12),
             TextDelta("Who", seq=13),
             TextEnd(whole="Whole", seq=14),
+            ProviderItem("redacted", {"data": "secret"}, seq=14),
             StreamWarning("bom", seq=15),
             UnknownPayload({"signature": "secret"}, "x", seq=16),
             StreamEnd("stop", complete=True, usage=Usage(output_tokens=2), seq=17),

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from asgi_client import Client
-from shown_runs import CLIENT_TOOL, Shown, fed, shown_runs
+from shown_runs import CLIENT_TOOL, Shown, fed, random_runs, shown_runs
 from streams import chat, stream
 
 from streamtools import agent_loop, pipeline
@@ -44,7 +44,7 @@ class Other(Event):
 def test_an_encoder_that_was_fed_silently_goes_on_with_the_same_bytes() -> None:
     """At every event of every run, in one response and over several."""
     for make in ENCODERS:
-        for name, visits in shown_runs().items():
+        for name, visits in {**shown_runs(), **random_runs(20)}.items():
             events = [event for visit in visits for event in visit]
             first = make()
             frames = [written(first.begin()), *(written(first(event)) for event in events)]
