@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -11,14 +12,24 @@ import pytest
 from shown_runs import CLIENT_TOOL, Visit, fed, responses, shown_runs, text_of
 
 from streamtools.errors import BadRequest
-from streamtools.events import RefusalDelta, StepStart
+from streamtools.events import (
+    AnswerRequested,
+    AttemptDiscarded,
+    Observation,
+    RefusalDelta,
+    StepStart,
+    StreamEnd,
+    ToolStarted,
+)
+from streamtools.parts import Usage
 from streamtools.web.chat_completions import ChatCompletions
 from streamtools.web.chat_requests import ChatRequest, read_chat_request
 from streamtools.web.client_input import ClientResult, ClientTool, UserFile, UserText
-from streamtools.web.encoding import framed
+from streamtools.web.encoding import RunEnd, framed
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
 FAILS = {"error", "interrupted"}
+SUSPENDED = RunEnd(outcome="suspended", call_ids=("a",))
 FINISHES = {"length": "length", "filter": "content_filter", "max steps": "length"}
 
 
@@ -87,6 +98,28 @@ def test_calls_for_the_client_have_their_arguments_and_ids_of_their_own() -> Non
     assert "tool_calls" not in str(fed(ChatCompletions("m", tools=["another"]), first))
     assert whole["id"] != ChatCompletions("m").whole(first)["id"]
     assert ChatCompletions("m", id="x").whole(first)["id"] == "x"
+
+
+def test_only_calls_that_still_wait_for_the_client_are_handed_to_it() -> None:
+    asked = AnswerRequested("a", CLIENT_TOOL, {}, fingerprint="f", seq=5)
+    cases: list[tuple[str, list[Any], RunEnd]] = [
+        ("tool_calls", [asked], SUSPENDED),
+        ("suspended", [asked, Observation(call_id="a", tool_name=CLIENT_TOOL, outcome="timed_out")], SUSPENDED),
+        ("suspended", [asked, ToolStarted("a", CLIENT_TOOL)], SUSPENDED),
+        ("suspended", [asked, AttemptDiscarded(1, 1, "crash")], SUSPENDED),
+        ("tool_calls", [asked, AttemptDiscarded(1, 6, "crash")], SUSPENDED),
+        ("tool_calls", [asked, AttemptDiscarded(1, 1, "crash", step=1)], SUSPENDED),
+        ("suspended", [replace(asked, question="which?")], SUSPENDED),
+        ("stop", [asked], RunEnd(outcome="answered")),
+        ("internal_error", [asked], RunEnd(outcome="answered", error=RuntimeError("secret"))),
+    ]
+    for expected, events, end in cases:
+        whole = ChatCompletions("m").whole([StepStart("r"), *events, end])
+        found = whole["error"]["code"] if "error" in whole else whole["choices"][0]["finish_reason"]
+        assert found == expected, events
+    before: Visit = [StepStart("r", seq=0), StreamEnd("length", usage=Usage(output_tokens=3), seq=1), SUSPENDED]
+    later = encoder_after(before).whole([StepStart("r", seq=2), RunEnd(outcome="answered")])
+    assert ("usage" in later, later["choices"][0]["finish_reason"]) == (False, "stop")
 
 
 def test_reasoning_and_tokens_are_there_on_request() -> None:

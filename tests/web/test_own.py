@@ -9,7 +9,14 @@ from jsonschema import Draft202012Validator
 from shown_runs import fed, shown_runs
 
 from streamtools.codec import EVENTS
-from streamtools.events import ApprovalRequested, TextEnd, ToolCallDelta, ToolCallEnd, ToolCallFragment
+from streamtools.events import (
+    ApprovalRequested,
+    AttemptDiscarded,
+    TextEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallFragment,
+)
 from streamtools.parts import ToolCall
 from streamtools.web.approval_ids import approval_id, read_approval_id
 from streamtools.web.encoding import RunEnd, framed
@@ -93,6 +100,8 @@ def test_arguments_grow_and_are_sent_whole_only_where_the_pieces_were_others() -
         ToolCallEnd(ToolCall(call_id="b", name="f", arguments_text='{"at": 1}')),
     ]
     assert [data.get("whole") for _, data in fed(encoder, ends)] == [None, '{"at": 1}']
+    again = [ToolCallDelta("a", "{"), AttemptDiscarded(1, 0, "crash"), *pieces, ends[0]]
+    assert [data for _, data in fed(encoder, again)][-1].get("whole") is None
 
 
 def test_an_approval_is_named_by_what_was_shown() -> None:
@@ -100,7 +109,9 @@ def test_an_approval_is_named_by_what_was_shown() -> None:
     (event,) = (one for one in shown_runs()["approved"][0] if isinstance(one, ApprovalRequested))
     read = read_approval_id(shown["approval_id"])
     assert read is not None
-    assert (read.step, read.call_id, read.fingerprint) == (0, "a", event.fingerprint)
+    (run_id,) = {one["run_id"] for one in frames_of("approved") if one["event"] == "step_start"}
+    assert (read.run_id, read.step, read.call_id, read.fingerprint) == (run_id, 0, "a", event.fingerprint)
+    assert not {"requires", "findings"} & shown.keys()
     (answer,) = (one for one in frames_of("a question") if one["event"] == "answer_requested")
     assert answer["question"] == {"which": "one"}
     for run_id, call_id in (("r", "c"), ("r#1", "a#b%23 é\n"), ("", "")):
