@@ -197,9 +197,8 @@ class _Kept:
 
     def endings(self, calls: Sequence[ToolCall]) -> dict[str, _Ending]:
         """Returns what is known of the calls by their ids in the history: the wire may have given them other ones."""
-        in_order: list[_Ending | None] = [*sorted(self.calls.values(), key=lambda ending: ending.index)]
-        if len(in_order) != len(calls):
-            in_order = [None] * len(calls)
+        by_place = sorted(self.calls.values(), key=lambda ending: ending.index)
+        in_order: Sequence[_Ending | None] = by_place if len(by_place) == len(calls) else [None] * len(calls)
         found = {}
         for call, same_place in zip(calls, in_order, strict=True):
             ending = self.calls.get(id_as_read(call.call_id)) or same_place
