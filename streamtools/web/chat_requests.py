@@ -162,7 +162,7 @@ def _result(message: BodyValue) -> tuple[BodyValue, str, ClientResult]:
     else:
         parts = content.items("max_parts", MAX_PARTS)
         text = "".join(part.need("text").text() for part in parts if part.need("type").word("text"))
-    return place, place.id(), ClientResult(call_id=place.id(), value=text)
+    return place, place.call_id(), ClientResult(call_id=place.call_id(), value=text)
 
 
 def _tools(root: BodyValue, limits: Limits) -> tuple[ClientTool, ...]:
