@@ -1,6 +1,7 @@
-"""Finds the place at which a run rested for the calls that a client has answered.
+"""Matches the results that a client sends with the calls of a run, and finds where one reads on that sends them again.
 
-A client that lost its response sends the same results once more: it is to read on from there, and nothing begins.
+A call's id may recur in a later step: a client has the later one as ``id@step``, so that a request that is repeated
+late answers no other call than it did before. One that has lost its response reads on from where the run rested.
 """
 
 from __future__ import annotations
@@ -13,6 +14,25 @@ from ..events import AnswerRequested, ApprovalRequested
 from .approval_ids import read_approval_id
 from .client_input import ClientInput, ClientResult
 from .log import Entry, VisitEnd
+
+
+def steps_asked(seen: Sequence[Entry]) -> dict[str, list[int]]:
+    """Returns the steps in which each call id was handed out, in order."""
+    steps: dict[str, list[int]] = {}
+    for entry in seen:
+        if isinstance(entry, AnswerRequested):
+            steps.setdefault(entry.call_id, []).append(entry.step)
+    return steps
+
+
+def is_about(given: ClientResult, run_id: str, call_id: str, steps: Sequence[int]) -> bool:
+    """Returns whether a result is that of a run's latest call with this id, which was handed out in these steps."""
+    named = read_approval_id(given.call_id)
+    if named is not None:
+        return (named.run_id, named.call_id) == (run_id, call_id) and (not steps or named.step == steps[-1])
+    if given.call_id == call_id:
+        return len(set(steps)) < 2
+    return bool(steps) and given.call_id == f"{call_id}@{steps[-1]}"
 
 
 def rested_at(seen: Sequence[Entry], call_ids: Collection[str]) -> VisitEnd | None:
@@ -32,22 +52,19 @@ async def repeated(journal: Journal, run_id: str, given: ClientInput, seen: Sequ
     Raises:
         ChatConflict: it has gone on with other results.
     """
-    answered = {_call_id(one): one for one in given.results}
+    answered = {
+        call_id: one
+        for call_id, steps in steps_asked(seen).items()
+        for one in given.results
+        if is_about(one, run_id, call_id, steps)
+    }
     end = None if given.approvals else rested_at(seen, answered)
     if end is None:
         return None
     try:
-        for call_id in set(end.call_ids) & answered.keys():
+        for call_id in answered.keys() & set(end.call_ids):
             one = answered[call_id]
             await journal.answer(run_id, call_id, one.value, is_error=one.is_error)
     except (AnswerError, JournalError) as error:
         raise ChatConflict("decided", str(error)) from error
     return end.seq
-
-
-def _call_id(given: ClientResult) -> str:
-    named = read_approval_id(given.call_id)
-    if named is not None:
-        return named.call_id
-    call_id, at, step = given.call_id.rpartition("@")  # the step stands there if the id had come before
-    return call_id if at and step.isdecimal() else given.call_id

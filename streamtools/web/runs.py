@@ -45,9 +45,9 @@ from .client_tools import tools_of
 from .conversations import ChatTurn, Conversations
 from .history_parts import AssistantPart, assistant_parts
 from .live import LiveRun
-from .log import Log, SqliteLog
+from .log import Entry, Log, SqliteLog
 from .readers import RunReader
-from .repeats import repeated, rested_at
+from .repeats import is_about, repeated, rested_at, steps_asked
 from .shown import ShownRun
 
 _logger = logging.getLogger("streamtools")
@@ -315,7 +315,7 @@ class ChatRuns:
         waiting = await self.journal.suspended(head.run_id)
         calls = () if waiting is None else waiting.calls
         decisions = [found for one in given.approvals if (found := _decision(head.run_id, one, calls, by)) is not None]
-        results = [(call, one) for one in given.results if (call := _call_of(one, calls)) is not None]
+        results = _results(head.run_id, given, calls, seen)
         if not decisions and not results:
             if (place := await repeated(self.journal, head.run_id, given, seen)) is not None:
                 await self._go_on(head, resumes=head.outcome == "suspended")  # its process may have died behind them
@@ -457,11 +457,15 @@ def _is_known(refused: Exception, decisions: Sequence[Decision]) -> bool:
     return isinstance(refused, AlreadyDecided) and verdicts == {refused.first.verdict}
 
 
-def _call_of(given: ClientResult, calls: Sequence[SuspendedCall]) -> SuspendedCall | None:
-    """Returns the call that waits for a client's result."""
-    named = read_approval_id(given.call_id)
-    for call in calls:
-        ids = (call.call_id,) if named is None else (named.call_id,)
-        if call.waits_for == "answer" and (call.call_id in ids or given.call_id.rpartition("@")[0] == call.call_id):
-            return call
-    return None
+def _results(
+    run_id: str, given: ClientInput, calls: Sequence[SuspendedCall], seen: Sequence[Entry]
+) -> list[tuple[SuspendedCall, ClientResult]]:
+    """Returns the results of a client's that calls wait for, each with its call."""
+    steps = steps_asked(seen)
+    return [
+        (call, one)
+        for call in calls
+        if call.waits_for == "answer"
+        for one in given.results
+        if is_about(one, run_id, call.call_id, steps.get(call.call_id, ()))
+    ]

@@ -60,7 +60,11 @@ class Program:
         self.offered.append([one["function"]["name"] for one in tools])
         said = messages[-1]
         if said["role"] == "tool":
-            return stream(chat(["You are ", said["content"]], finish="stop"))
+            if said["content"] == "nowhere":  # the same id as before
+                return stream(chat([], [("c1", "locate", '{"near": "hill"}')]))
+            return (
+                self.slow() if said["content"] == "slow" else stream(chat(["You are ", said["content"]], finish="stop"))
+            )
         match said["content"]:
             case "where":
                 return stream(chat(["I look."], [("c1", "locate", '{"near": "sea"}')]))
@@ -176,6 +180,42 @@ async def test_a_tool_of_the_client_is_handed_out_and_its_result_goes_on_with_th
         with pytest.raises(openai.ConflictError) as refused:
             await client.chat.completions.create(messages=messages, **options)
         assert refused.value.code == "decided"
+
+
+async def test_an_old_result_answers_no_later_call_and_one_of_a_dead_process_goes_on_in_another(tmp_path: Path) -> None:
+    program = Program(tmp_path / "chats.db")
+    client, options = program.client("/k"), {"model": "m", "tools": [LOCATE]}
+
+    async def answered(client: Any, messages: list[Any], result: str) -> Any:
+        call = {"id": shown[-1], "type": "function", "function": {"name": "locate", "arguments": "{}"}}
+        messages += [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": shown[-1], "content": result},
+        ]
+        return (await client.chat.completions.create(messages=messages, **options)).choices[0].message
+
+    messages = said("where")
+    first = await client.chat.completions.create(messages=messages, **options)
+    shown = [first.choices[0].message.tool_calls[0].id]
+    second = await answered(client, messages, "nowhere")
+    shown.append(second.tool_calls[0].id)
+    assert shown == ["c1", "c1@1"]
+    with pytest.raises(openai.ConflictError):  # the first request, late
+        await client.chat.completions.create(messages=messages, **options)
+    assert len(program.asked) == 2
+
+    page = Page(program.app, authorization="Bearer ann")
+    late = {"role": "tool", "tool_call_id": "c1@1", "content": "slow"}
+    body = {"messages": [*messages, {"role": "assistant", "content": ""}, late], "stream": True, **options}
+    await page.ask("POST", "/k/v1/chat/completions", body, leave=lambda answer: b"assistant" in answer.body)
+    await program.chats.aclose()
+    other = Program(tmp_path / "chats.db")
+    other.held.set()
+    assert (await answered(other.client("/k"), messages, "slow")).content == "ab"
+    assert (await other.client("/k").chat.completions.create(messages=messages, **options)).choices[
+        0
+    ].message.content == "ab"
+    assert len(other.asked) == 1
 
 
 async def test_what_cannot_be_answered_is_an_error_of_the_openai_client(program: Program) -> None:
