@@ -315,7 +315,8 @@ class ChatRuns:
         waiting = await self.journal.suspended(head.run_id)
         calls = () if waiting is None else waiting.calls
         decisions = [found for one in given.approvals if (found := _decision(head.run_id, one, calls, by)) is not None]
-        results = _results(head.run_id, given, calls, seen)
+        may_wait = head.outcome in (None, "left", "suspended")
+        results = _results(head.run_id, given, calls, seen) if may_wait else []
         if not decisions and not results:
             if (place := await repeated(self.journal, head.run_id, given, seen)) is not None:
                 await self._go_on(head, resumes=head.outcome == "suspended")  # its process may have died behind them

@@ -176,6 +176,9 @@ async def test_a_tool_of_the_client_is_handed_out_and_its_result_goes_on_with_th
                 assert whole.id != first.id
         assert found == ["You are here"] * 2
         assert program.offered[asked:] == [["pay", "locate"]] * 2, "the run that goes on has the same tools"
+        turns = await program.chats.history(f"k{stream_}")
+        assert turns is not None
+        assert turns[-1].visits == 2, "a retry is no visit"
         messages[-1]["content"] = "elsewhere"
         with pytest.raises(openai.ConflictError) as refused:
             await client.chat.completions.create(messages=messages, **options)
