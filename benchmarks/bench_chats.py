@@ -1,0 +1,411 @@
+"""What a run costs that its pages join: per event, per reader, at a late join, and in its log.
+
+All requests are made in this process, by an ASGI server that does nothing, so that no figure has a server's own work.
+The model's stream waits a round of the event loop before each of its deltas, so that no reader gets two events at once
+that it could join: that is the dearest case.
+
+CPU per event: process time of a run of 20,000 deltas that one reader reads, over that of the same run read and encoded
+in a loop, in pairs that take turns; bar 1.5. Readers: what one adds to the memory that Python has allocated, beyond
+one of an event stream in ten lines of Starlette; bar 40 kB. Readers that stand still may not slow a run: bar 1.1 of
+its CPU time. A late joiner has its first byte in wall time (99 of 100 joins): bar 50 ms. The log takes 6 µs an event,
+in either thread, at batches of 64.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import StreamingResponse
+
+from streamtools import agent_loop
+from streamtools.dispatch import Journal
+from streamtools.events import TextDelta
+from streamtools.integrations.asgi import EventStreamResponse
+from streamtools.web import Chats, OwnEvents
+from streamtools.web.encoding import framed
+from streamtools.web.log import SqliteLog
+
+from .bodies import CHAT
+from .measure import Figure, show
+from .workloads import NEXT_ROUND, body, source, text
+
+__all__ = ["run"]
+
+DELTAS, PAIRS = 20_000, 7
+READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 5
+JOINS = 200
+BATCH, BATCHES = 64, 400
+
+
+def run(deltas: int = DELTAS, readers: int = READERS, joins: int = JOINS) -> list[Figure]:
+    """Measure the events, the readers, the joins and the log."""
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        figures += asyncio.run(_events(folder, deltas))
+        figures += asyncio.run(_log(folder))
+        figures += asyncio.run(_joins(folder, deltas, joins))
+        figures += asyncio.run(_still(folder, deltas, readers))
+        figures += asyncio.run(_readers(folder, readers))
+    return figures
+
+
+# -- a program, and a server that does nothing -------------------------------------------------------------------------
+
+
+class _Program:
+    """Conversations with a model that writes `deltas`, and waits before its end until `held` is set."""
+
+    def __init__(self, path: Path, deltas: int, *, is_held: bool = False) -> None:
+        self.chunks = body(CHAT, text=text(deltas))
+        self.held = asyncio.Event()
+        self.is_written = asyncio.Event()
+        if not is_held:
+            self.held.set()
+        self.chats = Chats(journal=path, run=self._run)
+        self.app = self.chats.app(may=lambda request: True)
+
+    def _run(self, chat: Any) -> Any:
+        return agent_loop(self.ask, chat.messages(CHAT), wire=CHAT, tools=[], **chat.options)
+
+    async def ask(self, messages: Any, tools: Any) -> AsyncIterator[bytes]:
+        async for chunk in source(self.chunks[:-2], NEXT_ROUND):
+            yield chunk
+        self.is_written.set()
+        await self.held.wait()
+        for chunk in self.chunks[-2:]:
+            yield chunk
+
+    def loop(self) -> Any:
+        return agent_loop(self.ask, [{"role": "user", "content": "Write."}], wire=CHAT, tools=[])
+
+    async def begin(self, chat_id: str, send: Any) -> None:
+        message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "Write."}]}
+        asked = {"id": chat_id, "messages": [message], "trigger": "submit-message"}
+        await _served(self.app, "POST", f"/{chat_id}/events", send, json.dumps(asked).encode())
+
+    async def join(self, chat_id: str, send: Any) -> None:
+        await _served(self.app, "GET", f"/{chat_id}/events", send)
+
+
+async def _served(app: Any, method: str, path: str, send: Any, body: bytes = b"") -> None:
+    given = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        if given:
+            return given.pop()
+        await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
+    await app(scope, receive, send)
+
+
+async def _to_nobody(message: Any) -> None:
+    return
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+async def _events(folder: Path, deltas: int) -> list[Figure]:
+    program = _Program(folder / "events.db", deltas)
+    count = 0
+
+    async def alone() -> None:
+        encode = OwnEvents()
+        async with program.loop() as events:
+            async for event in events:
+                b"".join([framed(one, id=event.seq) for one in encode(event)])
+
+    async def conversation() -> None:
+        nonlocal count
+        count += 1
+        await program.begin(f"k{count}", _to_nobody)
+        while program.chats._live:  # to the end of its writing
+            await NEXT_ROUND()
+
+    async def response() -> None:
+        await _served(EventStreamResponse(program.loop(), encode=OwnEvents()), "GET", "/", _to_nobody)
+
+    rivals: dict[str, Callable[[], Awaitable[None]]] = {"a run of Chats": conversation, "EventStreamResponse": response}
+    took: dict[str, list[float]] = {name: [] for name in (*rivals, "alone")}
+    for turn in range(PAIRS + 1):
+        for name, rival in ({"alone": alone} | rivals).items():
+            gc.collect()
+            began = time.process_time()
+            await rival()
+            if turn:
+                took[name].append(time.process_time() - began)
+    figures = []
+    for name in rivals:
+        ratios = [one / other for one, other in zip(took[name], took["alone"], strict=True)]
+        each, bare = (statistics.median(took[which]) / deltas * 1e6 for which in (name, "alone"))
+        detail = f"{each:.1f} µs an event, {bare:.1f} alone; {min(ratios):.2f} to {max(ratios):.2f}"
+        figures.append(
+            Figure(
+                name=f"{name}, one reader, CPU over run and encoding alone",
+                value=statistics.median(ratios),
+                unit="x",
+                bar=1.5,
+                detail=detail,
+            )
+        )
+    return figures
+
+
+# -- readers -----------------------------------------------------------------------------------------------------------
+
+
+async def _readers(folder: Path, readers: int) -> list[Figure]:
+    """Memory while all of them wait for more, then what each has read at the end."""
+    program = _Program(folder / "readers.db", READ_DELTAS, is_held=True)
+    bodies: list[list[bytes]] = [[] for _ in range(readers)]
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(program.begin("k", _to_nobody))
+        await program.is_written.wait()
+        tracemalloc.start()
+        ours, read = await _memory(lambda at: program.join("k", _into(bodies[at])), readers)
+        theirs, plain = await _memory(lambda at: _served(_ten_lines(program.held), "GET", "/", _to_nobody), readers)
+        tracemalloc.stop()
+        program.held.set()
+        await asyncio.gather(*read, *plain)
+    whole = "".join(text(READ_DELTAS))
+    each = Figure(
+        name=f"memory of one of {readers} readers, over ten lines of Starlette",
+        value=(ours - theirs) / 1e3,
+        unit="kB",
+        bar=40,
+        detail=f"{ours / 1e3:.1f} kB, and {theirs / 1e3:.1f} kB",
+    )
+    late = sum(_text(body) != whole for body in bodies)
+    return [
+        each,
+        Figure(name=f"of {readers} late readers, with another text", value=late, unit="", bar=0),
+        await _live_readers(folder, readers, whole),
+    ]
+
+
+async def _live_readers(folder: Path, readers: int, whole: str) -> Figure:
+    """Readers from the first event on, each of which is sent every event."""
+    program = _Program(folder / "live.db", READ_DELTAS)
+    pause, bodies = asyncio.Event(), [list[bytes]() for _ in range(readers)]
+    chunks, program.chunks = program.chunks, []
+
+    async def ask(messages: Any, tools: Any) -> AsyncIterator[bytes]:
+        await pause.wait()
+        async for chunk in source(chunks, NEXT_ROUND):
+            yield chunk
+
+    program.ask = ask  # type: ignore[method-assign]
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(program.begin("k", _to_nobody))
+        await asyncio.sleep(0.2)
+        began = time.process_time()
+        for one in bodies:
+            tasks.create_task(program.join("k", _into(one)))
+        await asyncio.sleep(1)
+        pause.set()
+    took = time.process_time() - began
+    frames = sum(len(one) for one in bodies)
+    return Figure(
+        name=f"of {readers} live readers, with another text",
+        value=sum(_text(one) != whole for one in bodies),
+        unit="",
+        bar=0,
+        detail=f"{frames} bodies of {READ_DELTAS} deltas, {took / frames * 1e6:.0f} µs each",
+    )
+
+
+def _into(bodies: list[bytes]) -> Any:
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            bodies.append(message["body"])
+
+    return send
+
+
+def _text(bodies: Sequence[bytes]) -> str:
+    lines = b"".join(bodies).decode().split("\n")
+    events = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+    return "".join(event["text"] for event in events if event["event"] == "text_delta")
+
+
+async def _memory(serve: Callable[[int], Awaitable[None]], readers: int) -> tuple[float, list[Any]]:
+    await _rounds()
+    before = tracemalloc.get_traced_memory()[0]
+    tasks: list[Any] = [asyncio.ensure_future(serve(at)) for at in range(readers)]
+    await _rounds()
+    return (tracemalloc.get_traced_memory()[0] - before) / readers, tasks
+
+
+async def _rounds() -> None:
+    await asyncio.sleep(3)
+    gc.collect()
+
+
+def _ten_lines(held: asyncio.Event) -> Any:
+    async def events() -> AsyncIterator[bytes]:
+        yield b"data: begun\n\n"
+        await held.wait()
+        yield b"data: ended\n\n"
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+async def _still(folder: Path, deltas: int, readers: int) -> list[Figure]:
+    """A run with readers that make no room, over the same run without any."""
+    ratios = []
+    for turn in range(STILL_PAIRS + 1):
+        took = []
+        for count in (0, readers):
+            async with _standing(_Program(folder / f"still{turn}-{count}.db", deltas), count) as run:
+                began = time.process_time()
+                await run()
+                took.append(time.process_time() - began)
+        if turn:
+            ratios.append(took[1] / took[0])
+    detail = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    name = f"a run with {readers} readers that stand still, CPU over one without"
+    return [Figure(name=name, value=statistics.median(ratios), unit="x", bar=1.1, detail=detail)]
+
+
+@asynccontextmanager
+async def _standing(program: _Program, readers: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    begin, room, ask = asyncio.Event(), asyncio.Event(), program.ask
+
+    async def held(messages: Any, tools: Any) -> AsyncIterator[bytes]:
+        yield program.chunks[0]
+        await begin.wait()
+        async for chunk in ask(messages, tools):
+            yield chunk
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await room.wait()
+
+    async def run() -> None:
+        begin.set()
+        while program.chats._live:
+            await NEXT_ROUND()
+
+    program.ask = held  # type: ignore[method-assign]
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(program.begin("k", send))
+        await asyncio.sleep(0.2)
+        for _ in range(readers):
+            tasks.create_task(program.join("k", send))
+        await _rounds()
+        yield run
+        room.set()
+
+
+# -- late joiners ------------------------------------------------------------------------------------------------------
+
+
+async def _joins(folder: Path, deltas: int, joins: int) -> list[Figure]:
+    program = _Program(folder / "here.db", deltas, is_held=True)
+    begun = asyncio.ensure_future(program.begin("k", _to_nobody))
+    await program.is_written.wait()
+    await asyncio.sleep(0.5)
+    here = await _joined(program, joins)
+    program.held.set()
+    await begun
+    command = [sys.executable, "-m", "benchmarks.bench_chats", str(folder / "there.db"), str(deltas)]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert (await asyncio.to_thread(other.stdout.readline)).strip() == b"written"
+    there = await _joined(_Program(folder / "there.db", 0), joins)
+    other.stdin.close()
+    await asyncio.to_thread(other.wait)
+    name = f"first byte of a late joiner of {deltas} events, 99 of {{}}, {{}}".format
+    return [
+        Figure(
+            name=name(joins, place),
+            value=took[int(len(took) * 0.99)] * 1e3,
+            unit="ms",
+            bar=50,
+            detail=f"median {statistics.median(took) * 1e3:.1f} ms, {cpu * 1e3:.1f} ms of CPU",
+        )
+        for place, (took, cpu) in (("from memory", here), ("from the log of another process", there))
+    ]
+
+
+async def _joined(program: _Program, joins: int) -> tuple[list[float], float]:
+    """Returns the times to a first byte, sorted, and the median of the CPU time."""
+    took, cpu = [], []
+    for _ in range(joins):
+        first = asyncio.Event()
+
+        async def send(message: Any, first: asyncio.Event = first) -> None:
+            if message.get("body"):
+                first.set()
+
+        began, worked = time.perf_counter(), time.process_time()
+        reading = asyncio.ensure_future(program.join("k", send))
+        await first.wait()
+        took.append(time.perf_counter() - began)
+        cpu.append(time.process_time() - worked)
+        reading.cancel()
+        await asyncio.wait([reading])
+    return sorted(took), statistics.median(cpu)
+
+
+async def _hold(path: Path, deltas: int) -> None:
+    """Go on with a run in a process of its own until its standard input is closed."""
+    program = _Program(path, deltas, is_held=True)
+    begun = asyncio.ensure_future(program.begin("k", _to_nobody))
+    await program.is_written.wait()
+    await asyncio.sleep(0.5)
+    print("written", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    program.held.set()
+    await begun
+    await program.chats.aclose()
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+
+async def _log(folder: Path) -> list[Figure]:
+    journal = Journal(folder / "log.db")
+    lease, _ = await journal.begin("run", "first", None)
+    log = SqliteLog(journal.store)
+    words = text(BATCH * BATCHES)
+    here, there, whole = [], [], []
+    for at in range(BATCHES):
+        first = at * BATCH
+        batch = [TextDelta(word, seq=first + place, step=0) for place, word in enumerate(words[first : first + BATCH])]
+        began, worked, own = time.perf_counter(), time.process_time(), time.thread_time()
+        waiter = log.append("run", batch, lease)
+        here.append(time.perf_counter() - began)
+        await waiter()
+        there.append((time.process_time() - worked) - (time.thread_time() - own))
+        whole.append(time.perf_counter() - began)
+    await lease.end(None, [])()
+    each = {name: statistics.median(took) / BATCH * 1e6 for name, took in (("here", here), ("there", there))}
+    detail = f"{statistics.median(whole) / BATCH * 1e6:.1f} µs until it is on disk"
+    name = f"SqliteLog.append of {BATCH} events, each in the thread of the "
+    return [
+        Figure(name=f"{name}event loop", value=each["here"], unit="µs", bar=6),
+        Figure(name=f"{name}store, CPU", value=each["there"], unit="µs", bar=6, detail=detail),
+    ]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        asyncio.run(_hold(Path(sys.argv[1]), int(sys.argv[2])))
+    else:
+        show(run())
