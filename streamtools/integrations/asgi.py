@@ -29,6 +29,7 @@ from ..pipelines.held import HeldBack
 from ..pipelines.hosted import OpenPipeline
 from ..web.encoding import HEADERS, Encode, Encoder, RunEnd, encoded, framed
 from ..web.own import encode_event
+from ..web.watch import StreamWatch
 
 __all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]
 
@@ -197,8 +198,10 @@ class EventStreamResponse(_Response):
         try:
             async with block as events, create_task_group() as tasks:
                 entered = True
+                watch = StreamWatch(self._heartbeat_s, self._send_timeout_s)
                 tasks.start_soon(self._until_disconnect, receive, tasks.cancel_scope)
-                end, failure = await self._answer(events, send)  # not raised here: the group would wrap it
+                tasks.start_soon(watch.keep)
+                end, failure = await self._answer(events, send, watch)  # not raised here: the group would wrap it
                 tasks.cancel_scope.cancel()
         finally:
             if entered and self._after is not None:
@@ -210,7 +213,7 @@ class EventStreamResponse(_Response):
         if failure is not None and not isinstance(failure, StreamError):
             raise failure
 
-    async def _answer(self, events: Run, send: Send) -> tuple[RunEnd | None, Exception | None]:
+    async def _answer(self, events: Run, send: Send, watch: StreamWatch) -> tuple[RunEnd | None, Exception | None]:
         """Sends the response up to the run's end; returns that end, unless the client has gone, and the run's error, if
         any. A client that has gone is not an error."""
         failure: Exception | None = None
@@ -224,7 +227,7 @@ class EventStreamResponse(_Response):
                 await self._send_body(send, _BEGUN)
             if self._encoder is not None and (begun := b"".join(map(framed, self._encoder.begin()))):
                 await self._send_body(send, begun)
-            await self._write(events, send)
+            await self._write(events, send, watch)
         except _NotSentError as unsent:
             return None, unsent.fault
         except Exception as error:
@@ -260,25 +263,37 @@ class EventStreamResponse(_Response):
             return RunEnd(outcome="suspended", suspended=suspended, call_ids=call_ids)
         return RunEnd(outcome=(events.outcome if isinstance(events, AgentLoop) else self._outcome) or "complete")
 
-    async def _write(self, events: Run, send: Send) -> None:
-        due = anyio.current_time() + self._heartbeat_s
+    async def _write(self, events: Run, send: Send, watch: StreamWatch) -> None:
+        body = b""
+        watch.waits()
         while True:
-            # The scope ends before anything is sent: it bounds the silence of the run, not the time of the client.
-            event: Event | None = None
-            with anyio.move_on_after(due - anyio.current_time()) as silence:
-                event = await anext(events, None)
-            if event is None and not silence.cancelled_caught:
-                return
-            if isinstance(event, StepEnd):
-                self._outcome = event.outcome
-            body = b"" if event is None else self._body_of(event)
+            with watch.scope() as scope:
+                while not scope.cancel_called:
+                    if body:
+                        await self._send_in_time(send, body, watch)
+                        body = b""
+                    event = await anext(events, None)
+                    if event is None:
+                        return
+                    if isinstance(event, StepEnd):
+                        self._outcome = event.outcome
+                    body = self._body_of(event)
+            if watch.is_sending:
+                self._lose(TimeoutError("the client makes no room"))
+                watch.waits()
+                body = b""
             # For proxies, which close a connection that is silent. Events that are not sent are silence, too.
-            if not body:
-                if anyio.current_time() < due:
-                    continue
+            elif not body:
                 body = _HEARTBEAT
-            await self._send_body(send, body)
-            due = anyio.current_time() + self._heartbeat_s
+
+    async def _send_in_time(self, send: Send, body: bytes, watch: StreamWatch) -> None:
+        if not self._is_gone:
+            watch.sends()
+            try:
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            except Exception as error:
+                self._lose(error)
+        watch.waits()
 
     def _body_of(self, event: Event | RunEnd) -> bytes:
         """Returns the bytes to send for an event; none if nothing is to be sent."""
@@ -302,9 +317,13 @@ class EventStreamResponse(_Response):
             with anyio.fail_after(self._send_timeout_s):
                 await send(message)
         except Exception as error:
-            if not self._goes_on:
-                raise _NotSentError(error) from error
-            self._is_gone = True
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        """Sends nothing more, or raises a `_NotSentError` where the run ends with its client."""
+        if not self._goes_on:
+            raise _NotSentError(error) from error
+        self._is_gone = True
 
     async def _until_disconnect(self, receive: Receive, writing: CancelScope) -> None:
         """Waits until the client has gone, then stops the writing, or only the sending."""

@@ -19,8 +19,9 @@ https://asgi.readthedocs.io/en/latest/specs/www.html
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import isawaitable
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -40,6 +41,7 @@ from .client_input import ClientInput
 from .encoding import HEADERS, Encoder, RunEnd, framed, json_bytes
 from .log import Entry, VisitEnd, run_end
 from .runs import ChatRuns, Joined
+from .watch import StreamWatch
 
 if TYPE_CHECKING:
     from .chat_completions import ChatCompletions
@@ -192,7 +194,7 @@ class _Request:
         given = read(await self._body())
         await self._check(given.chat_id, "run")
         joined = await self._chats.take(given, by=self._by)
-        await self._stream(self._write(joined, encoder(joined)))
+        await self._stream(partial(self._write, joined, encoder(joined)))
 
     async def _ag_ui(self) -> None:
         from .ag_ui import AGUI
@@ -203,7 +205,7 @@ class _Request:
         joined = await self._chats.take(given, by=self._by)
         answered = [one.call_id for one in given.results]
         encoder = AGUI(thread_id=given.chat_id, run_id=given.run_id, answered=answered)
-        await self._stream(self._write(joined, encoder))
+        await self._stream(partial(self._write, joined, encoder))
 
     async def _complete(self, chat_id: str | None) -> None:
         from .chat_completions import ChatCompletions
@@ -223,9 +225,9 @@ class _Request:
             tools=[tool.name for tool in joined.turn.tools],
         )
         if asked.stream:
-            await self._stream(self._write(joined, encoder, headers))
+            await self._stream(partial(self._write, joined, encoder, added=headers))
         else:
-            await self._stream(self._write_whole(joined, encoder, headers))
+            await self._stream(partial(self._write_whole, joined, encoder, headers))
 
     async def _join(self, chat_id: str, encoder: Callable[[Joined], Encoder]) -> None:
         await self._check(chat_id, "read")
@@ -233,7 +235,7 @@ class _Request:
         if joined is None:
             await self._empty(204)
         else:
-            await self._stream(self._write(joined, encoder(joined)))
+            await self._stream(partial(self._write, joined, encoder(joined)))
 
     async def _events(self, chat_id: str) -> None:
         await self._check(chat_id, "read")
@@ -248,7 +250,7 @@ class _Request:
             if joined is None:
                 await self._empty(204)
                 return
-        await self._stream(self._write(joined, self._own_encoder(joined)))
+        await self._stream(partial(self._write, joined, self._own_encoder(joined)))
 
     async def _stop(self, chat_id: str) -> None:
         body = await self._body()
@@ -300,43 +302,53 @@ class _Request:
 
     # -- the stream --
 
-    async def _stream(self, writing: Coroutine[Any, Any, None]) -> None:
+    async def _stream(self, write: Callable[[StreamWatch], Awaitable[None]]) -> None:
         async with create_task_group() as tasks:
             tasks.start_soon(self._until_gone, tasks.cancel_scope)
+            watch = StreamWatch(self._app._heartbeat_s, self._app._send_timeout_s)
+            tasks.start_soon(watch.keep)
             gone: _GoneError | None = None
             try:  # not raised here: the group would wrap it
-                await writing
+                await write(watch)
             except _GoneError as error:
                 gone = error
             tasks.cancel_scope.cancel()
         if gone is not None:
             raise gone
 
-    async def _write(self, joined: Joined, encoder: Encoder, added: Mapping[str, str] = _NO_HEADERS) -> None:
+    async def _write(
+        self, joined: Joined, encoder: Encoder, watch: StreamWatch, added: Mapping[str, str] = _NO_HEADERS
+    ) -> None:
         named = {**HEADERS, **encoder.headers, **added}
         headers = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self._has_begun = True
         writer = _Writer(encoder, joined)
-        reader, entries = self._chats.reader(joined), list[Entry]()
+        reader, is_over = self._chats.reader(joined), False
         body = writer.begun() if joined.after < 0 else b""
+        watch.waits()
         while True:
-            if body:
-                await self._send({"type": "http.response.body", "body": body, "more_body": True})
-            with anyio.move_on_after(self._app._heartbeat_s) as silence:
-                entries = await reader.next()
-            if silence.cancelled_caught:
-                body = _HEARTBEAT
-            elif entries[-1].seq <= joined.after:
-                writer.pass_over(entries)
-                body = b""
-            else:
-                body = writer.body(entries)
-                if isinstance(entries[-1], VisitEnd):
-                    break
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+            with watch.scope() as scope:
+                while not scope.cancel_called:
+                    if body or is_over:
+                        watch.sends()
+                        await self._send_body(body, more=not is_over)
+                        if is_over:
+                            return
+                        body = b""
+                        watch.waits()
+                    entries = await reader.next()
+                    if entries[-1].seq <= joined.after:
+                        writer.pass_over(entries)
+                    else:
+                        body, is_over = writer.body(entries), isinstance(entries[-1], VisitEnd)
+            if watch.is_sending:
+                raise _GoneError
+            body = body or _HEARTBEAT
 
-    async def _write_whole(self, joined: Joined, encoder: ChatCompletions, added: Mapping[str, str]) -> None:
+    async def _write_whole(
+        self, joined: Joined, encoder: ChatCompletions, added: Mapping[str, str], watch: StreamWatch
+    ) -> None:
         writer, reader = _Writer(encoder, joined), self._chats.reader(joined)
         events, is_over = list[Event | RunEnd](), False
         while not is_over:
@@ -398,6 +410,12 @@ class _Request:
         fields = [*headers, (b"cache-control", b"no-store")]
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _send_body(self, body: bytes, *, more: bool) -> None:
+        try:
+            await self._asgi_send({"type": "http.response.body", "body": body, "more_body": more})
+        except OSError as error:
+            raise _GoneError from error
 
     async def _send(self, message: Message) -> None:
         try:

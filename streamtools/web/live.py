@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
+from operator import attrgetter
 from typing import Any
 
 import anyio
@@ -41,6 +42,7 @@ _UNSHOWN = {"request": None, "resume_from": None, "provider_state": None, "usage
 """Fields of events that are no reader's concern: what the model was asked, and what its provider wants back."""
 _logger = logging.getLogger("streamtools")
 _set = object.__setattr__
+_number = attrgetter("seq")
 
 
 class LiveRun:
@@ -81,6 +83,7 @@ class LiveRun:
         self._end: VisitEnd | None = None
         self._awaited: anyio.Event | None = None
         self._unwritten = anyio.Event()
+        self._is_unwritten = False
 
     # -- the run --
 
@@ -125,7 +128,13 @@ class LiveRun:
         """Returns the entries with numbers above this one; None if some of them are in the log alone."""
         if self._dropped and self._entries and seq < self._entries[0].seq:
             return None
-        return self._entries[bisect_right(self._entries, seq, key=lambda entry: entry.seq) :]
+        entries = self._entries
+        at = len(entries)
+        if at and entries[-1].seq <= seq:
+            return ()
+        if at > 1 and entries[-2].seq <= seq:  # one that reads on and on
+            return entries[-1:]
+        return entries[bisect_right(entries, seq, key=_number) :]
 
     async def wait(self) -> None:
         """Waits for another entry, or for the end."""
@@ -135,8 +144,11 @@ class LiveRun:
 
     def _add(self, entry: Entry) -> None:
         self._entries.append(entry)
-        self._unwritten.set()
-        self._wake()
+        if not self._is_unwritten:
+            self._is_unwritten = True
+            self._unwritten.set()
+        if self._awaited is not None:
+            self._wake()
 
     def _wake(self) -> None:
         if self._awaited is not None:
@@ -150,7 +162,7 @@ class LiveRun:
         while True:
             await self._unwritten.wait()
             await anyio.sleep(_BATCH_S)
-            self._unwritten = anyio.Event()
+            self._unwritten, self._is_unwritten = anyio.Event(), False
             self._hand_over()
             await self._settle()
             self._forget_early()

@@ -6,7 +6,7 @@ gets joined deltas, and nothing that was taken back before it could be shown.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import anyio
@@ -46,6 +46,7 @@ class RunReader:
         """The number of the last entry that was taken."""
         self.seen = -1
         """The number of the last entry that the page has seen already."""
+        self._passed: VisitEnd | None = None  # the end of a visit behind which somebody goes on
 
     async def past(self) -> list[Entry]:
         """Returns what there is now, to the last entry, and takes it."""
@@ -55,18 +56,21 @@ class RunReader:
             self.seq = entries[-1].seq
         return found
 
-    async def next(self) -> list[Entry]:
+    async def next(self) -> Sequence[Entry]:
         """Waits for more, and takes all there is, joined. The end of a visit is the last; it is of the outcome
         ``interrupted`` if the process that went on with the run is gone."""
-        was_held, end = True, None
+        was_held = True
         while True:
             entries = await self._now()
             if entries:
                 # One that comes back may have seen the first of a row.
-                entries = [entry for entry in entries if entry.seq <= self.seen] or entries
-                shown, self.seq = max(self.seq, self.seen), entries[-1].seq
-                if isinstance(last := entries[-1], VisitEnd) and await self._goes_on(last):
-                    entries, end = entries[:-1], last
+                if entries[0].seq <= self.seen < entries[-1].seq:
+                    entries = [entry for entry in entries if entry.seq <= self.seen]
+                last, shown = entries[-1], max(self.seq, self.seen)
+                # Taken only behind the wait: whoever is cancelled in it reads them again.
+                if isinstance(last, VisitEnd) and await self._goes_on(last):
+                    entries, self._passed = entries[:-1], last
+                self.seq = last.seq
                 if found := joined(entries, shown):
                     return found
                 continue
@@ -76,7 +80,7 @@ class RunReader:
                 was_held = await self._is_held(self._run_id)  # and once more, if it has ended since the last look
                 await anyio.sleep(LOOKS_EVERY_S if was_held else 0)
             else:
-                return [end or VisitEnd(self.seq + 1, "interrupted")]
+                return [self._passed or VisitEnd(self.seq + 1, "interrupted")]
 
     async def _goes_on(self, end: VisitEnd) -> bool:
         """Returns whether somebody goes on with the run behind the end of a visit."""
@@ -99,13 +103,15 @@ class RunReader:
         return live.since(self.seq) or ()
 
 
-def joined(entries: Iterable[Entry], shown: int = -1) -> list[Entry]:
+def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:
     """Returns entries without what was taken back among them, and with the deltas of a row as one.
 
     Args:
         entries: what follows.
         shown: the number of the last entry that the page was shown; by default it was shown none.
     """
+    if len(entries) == 1 and not isinstance(entries[0], AttemptDiscarded):
+        return entries
     kept: list[Entry] = []
     for entry in entries:
         if isinstance(entry, AttemptDiscarded):
