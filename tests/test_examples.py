@@ -52,6 +52,7 @@ PAGES = [
             "web/openai.md",
             "web/events.md",
             "web/use-chat.md",
+            "web/ag-ui.md",
         )
     ),
 ]

@@ -24,7 +24,7 @@ from streamtools.web.log import VisitEnd, run_end
 from streamtools.web.readers import joined
 
 RUNS = int(os.environ.get("STREAMTOOLS_WEB_RUNS", "60"))
-"""How many runs are judged; `make test-web` says 2,000."""
+"""How many runs are judged; `make test-web` says 2,000, and breaks every connection at each event."""
 Shown = Event | RunEnd
 
 
@@ -154,7 +154,7 @@ def test_a_response_may_begin_anywhere_and_the_client_has_the_same(tmp_path: Pat
     names, threads = list[tuple[str, int]](), list[Thread]()
     for name, visits in shown_runs().items():
         events = visits[0]
-        for cut in (0, *range(1, len(events))):
+        for cut in range(0, len(events), 1 if RUNS >= 1_000 else 9):
             thread = Thread(retracts=True)
             if cut:
                 thread.respond(events[:cut], {})
