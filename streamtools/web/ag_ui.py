@@ -22,7 +22,7 @@ from .. import events as of
 from ..events import Event
 from ..parts import Usage
 from .ag_ui_calls import CallsShown
-from .ag_ui_events import CONTENTS, ENDS, Sent, ShownPlace, activity, counted, custom, opening
+from .ag_ui_events import CONTENTS, ENDS, RunPlace, Sent, activity, counted, custom, opening
 from .encoding import Frame, RunEnd, plain
 from .texts import texts_of
 
@@ -72,7 +72,7 @@ class AGUI:
         self.can_retract = can_retract
         self._thread_id, self._given_id = thread_id, run_id
         # of the run
-        self._place = ShownPlace()
+        self._place = RunPlace()
         self._calls = CallsShown(self._place, answered)
         self._step: str | None = None  # the name of the open one
         self._known_step = -1

@@ -21,7 +21,7 @@ from ..events import (
     ToolProgress,
 )
 from ..parts import OUTCOMES
-from .ag_ui_events import Sent, ShownPlace, activity, approval, call_start, content, custom, question, result
+from .ag_ui_events import RunPlace, Sent, activity, approval, call_start, content, custom, question, result
 from .approval_ids import approval_id
 from .encoding import plain
 
@@ -45,7 +45,7 @@ class CallsShown:
         answered: the ids of the calls whose results the client has.
     """
 
-    def __init__(self, place: ShownPlace, answered: Collection[str]) -> None:
+    def __init__(self, place: RunPlace, answered: Collection[str]) -> None:
         self._place = place
         self._answered = frozenset(answered)
         self._ids: dict[tuple[int, str], str] = {}

@@ -36,7 +36,7 @@ _ANSWER_SCHEMA = {
 
 
 @dataclass(slots=True)
-class ShownPlace:
+class RunPlace:
     """The place in a run, and the messages that its current step has made."""
 
     run_id: str = ""
