@@ -58,7 +58,7 @@ class Thread:
     def _feed(self, encoder: AGUI, held: HeldBack | None, event: Shown) -> list[Any]:
         found: list[Any] = []
         for one in _shown(held, event):
-            frames = list(encoder(one))
+            frames: list[Any] = [*encoder(one)]
             if isinstance(one, ToolCallStart) and frames:
                 self.ids[one.step, one.call_id] = frames[-1][1]["toolCallId"]
             found += frames
@@ -70,7 +70,8 @@ def _shown(held: HeldBack | None, event: Shown) -> Iterable[Shown]:
     if held is None:
         yield event
     elif isinstance(event, RunEnd):
-        yield from (*held.finish(), event)
+        yield from held.finish()
+        yield event
     else:
         yield from held.feed(event)
         if isinstance(event, AttemptDiscarded):
@@ -116,6 +117,8 @@ def problems_of(run: GeneratedRun, thread: Thread, found: dict[str, Any]) -> lis
             if (shown := "".join(one.get("content", "") for one in mine if one["role"] == role)) != text:
                 problems.append((step, role, shown, text))
         ends = {one.call_id: one for one in turn.observations}
+        if run.outcome == "cancelled":  # a stopped run has skipped calls, of which some had ended in an earlier visit
+            ends |= {one.call_id: one for one in run.entries if isinstance(one, Observation) and one.step == step}
         for call in turn.calls:
             id = thread.ids.get((step, call.call_id), "missing")
             wanted_calls.append((id, call.name, call.arguments_text))
