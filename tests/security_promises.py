@@ -479,6 +479,9 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/web/test_requests_in.py"
             "::test_each_value_of_a_request_may_be_anything_and_only_one_error_comes_of_it",
             "tests/web/test_requests_in.py::test_files_and_tools_of_clients_are_bounded",
+            "tests/web/test_chat_completions_app.py"
+            "::test_an_old_result_answers_no_later_call_and_one_of_a_dead_process_goes_on_in_another",
+            "tests/web/test_chat_completions_app.py::test_what_cannot_be_answered_is_an_error_of_the_openai_client",
         ),
     ),
 }

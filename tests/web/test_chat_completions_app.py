@@ -243,6 +243,11 @@ async def test_what_cannot_be_answered_is_an_error_of_the_openai_client(program:
         assert refused.value.message
     assert program.asked == []
     assert await program.chats.history("k") is None
+    # A client's tool takes no name of the program's.
+    pay: Any = {"type": "function", "function": {"name": "pay", "parameters": {"type": "object"}}}
+    with pytest.raises(openai.InternalServerError, match="the run failed"):
+        await program.client("/other").chat.completions.create(model="m", messages=said("pay"), tools=[pay])
+    assert program.asked == []
     # No word of this protocol lets a person decide.
     for stream_ in (True, False):
         with pytest.raises(openai.APIError, match="waited for a person") as waits:
