@@ -107,6 +107,7 @@ async def _served(app: Any, method: str, path: str, send: Any, body: bytes = b""
         if given:
             return given.pop()
         await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
 
     scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
     await app(scope, receive, send)
@@ -323,7 +324,7 @@ async def _joins(folder: Path, deltas: int, joins: int) -> list[Figure]:
     program.held.set()
     await begun
     command = [sys.executable, "-m", "benchmarks.bench_chats", str(folder / "there.db"), str(deltas)]
-    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220
     assert other.stdin is not None
     assert other.stdout is not None
     assert (await asyncio.to_thread(other.stdout.readline)).strip() == b"written"

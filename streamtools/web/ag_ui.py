@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 from .. import events as of
 from ..events import Event
@@ -58,7 +59,7 @@ class AGUI:
             activities then, as `@ag-ui/client` 1.0 has it; the protocol does not oblige other clients to it.
     """
 
-    headers: ClassVar[Mapping[str, str]] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,

@@ -127,6 +127,14 @@ class Conversations:
 
         return self._store.hand_over(work)
 
+    async def fail(self, run_id: str) -> None:
+        """Notes that a visit could not begin, so that the run does not go on by itself."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE turns SET outcome = 'error' WHERE run_id = ? AND outcome IS NULL", (run_id,))
+
+        await self._store.hand_over(work)()
+
     async def runs(self, chat_id: str | None = None) -> list[tuple[str, str]]:
         """Returns the conversation and the id of each run, those of all conversations without a `chat_id`."""
         return await self._store.hand_over(partial(_runs, chat_id))()

@@ -174,13 +174,19 @@ class LiveRun:
             self.has_moved = True
             self._wake()
             return
-        if self._end is None:  # the run could not begin
-            kind = getattr(failure, "kind", "internal_error")
-            self._end = VisitEnd(self._last + 1, "error", kind)
+        if self._end is None and failure is None:
+            self._end = VisitEnd(self._last + 1, "left")
+        elif self._end is None:
+            self._end = VisitEnd(self._last + 1, "error", getattr(failure, "kind", "internal_error"))
         self.failure = failure
         self._entries.append(self._end)
         self.ended = self._end
         self._wake()
+
+    @property
+    def has_end(self) -> bool:
+        """True once the run has come to an end that is written."""
+        return self._end is not None
 
     @property
     def _last(self) -> int:
@@ -232,6 +238,8 @@ def _entry(event: Event, first: int, *, is_new: bool) -> Event:
             _set(entry, name, value)
     if shift:
         _set(entry, "seq", shift + event.seq)
+        if isinstance(event, CausedEvent):
+            _set(entry, "causes", tuple(shift + seq for seq in event.causes))
         if isinstance(event, AttemptDiscarded):
             _set(entry, "from_seq", shift + event.from_seq)
     return entry

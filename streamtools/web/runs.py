@@ -377,7 +377,7 @@ class ChatRuns:
                 return
             visit = await self._conversations.visit(turn.run_id)
             shown = await self.reader(Joined(turn, -1)).past() if visit else ()
-            live = LiveRun(turn.run_id, visit, ShownRun(shown), self._log, self._finish)
+            live = LiveRun(turn.run_id, visit, ShownRun(shown, visit), self._log, self._finish)
             self._live[turn.run_id] = live
             self._scopes[turn.run_id] = CancelScope()
         spawn(self._drive, (turn, live))
@@ -395,16 +395,32 @@ class ChatRuns:
             failure = error
         finally:
             with CancelScope(shield=True):
-                await live.finish(failure)
+                failure = await self._end(turn, live, failure)
             del self._live[turn.run_id], self._scopes[turn.run_id]
-        if (
-            live.ended is not None
-            and live.ended.outcome == "suspended"
-            and await self.journal.news(turn.run_id) - known
-        ):
-            await self._start(turn)  # they came while the run was being left
         if failure is not None and not isinstance(failure, (StreamError, RunStillRunning, RunTakenOver)):
             _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
+        if live.ended is not None and live.ended.outcome == "suspended":
+            await self._look_again(turn, known)
+
+    async def _end(self, turn: ChatTurn, live: LiveRun, failure: Exception | None) -> Exception | None:
+        """Shows the end of a visit to its readers; returns the error that it ended by."""
+        try:
+            is_lost = isinstance(failure, (RunStillRunning, RunTakenOver))
+            if failure is not None and not is_lost and not live.has_end:  # or each request would try once more
+                await self._conversations.fail(turn.run_id)
+        except Exception as error:  # the file is gone, too
+            error.__context__ = failure
+            failure = error
+        await live.finish(failure)
+        return failure
+
+    async def _look_again(self, turn: ChatTurn, known: frozenset[str]) -> None:
+        """Goes on with a run if somebody has decided while it was being left."""
+        try:
+            if await self.journal.news(turn.run_id) - known:
+                await self._start(turn)
+        except Exception:  # of the file; the next request looks again
+            _logger.exception("run %s does not go on by itself", turn.run_id)
 
     async def _visit(self, turn: ChatTurn, live: LiveRun) -> Exception | None:
         turns, tools = await self._conversations.up_to(turn), tools_of(turn.tools)

@@ -97,12 +97,14 @@ class ShownRun:
 
     Args:
         entries: those of earlier visits.
+        visit: how many there were. One that died at once has written nothing.
     """
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry] = (), visit: int = 0) -> None:
         self._steps: dict[int, _Step] = {}
-        self._last: float = math.inf  # number of the last entry, before this visit has begun a step
-        self._is_cut = False  # the last visit has not come to its end
+        # Before this visit has begun a step: the number of the last entry, and whether more was shown behind it.
+        self._last: float = -1 if visit else math.inf
+        self._is_cut = bool(visit)
         self._again: _Step | None = None  # the step that this visit shows once more
         self._is_reading = False  # its response
         for entry in entries:

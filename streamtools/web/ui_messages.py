@@ -12,7 +12,8 @@ Read in `ai` 7.0.173 and 6.0.326: ``src/ui-message-stream/ui-message-chunks.ts``
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from ..events import (
     AnswerRequested,
@@ -69,7 +70,7 @@ class UIMessages:
         ValueError: another version.
     """
 
-    headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
+    headers: Mapping[str, str] = MappingProxyType({"x-vercel-ai-ui-message-stream": "v1"})
 
     def __init__(
         self,

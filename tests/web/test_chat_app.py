@@ -399,3 +399,6 @@ async def test_a_program_that_makes_another_run_is_refused_and_the_page_learns_t
         answer = await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("you"))
         assert b"secret" not in answer.body
         assert kinds(answer)[-2:] == ["error", "[DONE]"]
+        assert (await Page(chats.app(may=lambda request: True)).ask("GET", "/k/stream")).status == 204
+        again = await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("more", id="m2"))
+        assert again.status == 200, "it does not go on by itself"
