@@ -3,20 +3,23 @@
 Theory of operation. `LiveRun` is an observer of the run: each event becomes an entry at once, and readers that wait are
 woken. What is new is written in batches, under the run's lease, by one task. It is handed over at the end of each
 response as well, in front of the response itself: the file's thread does one after the other, so that the log is never
-behind the journal by a step.
+behind the journal by a step. Deltas that follow each other within milliseconds wake the readers once for several.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from operator import attrgetter
+from time import monotonic
 from typing import Any
 
 import anyio
+from anyio import create_task_group
 
 from ..dispatch.journal import JournalLease, Waiter
 from ..errors import RunStillRunning, RunTakenOver, StreamError
@@ -25,7 +28,11 @@ from ..events import (
     CausedEvent,
     Event,
     OutputDelta,
+    ReasoningDelta,
+    RefusalDelta,
     StreamEnd,
+    TextDelta,
+    ToolCallDelta,
     ToolCallFragment,
     UnknownPayload,
 )
@@ -36,6 +43,8 @@ from .log import VISIT, Entry, Log, VisitEnd
 from .shown import ShownRun
 
 _BATCH_S = 0.05
+_WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
+_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 _MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
 _HIDDEN = (OutputDelta, ToolCallFragment, UnknownPayload)
 _UNSHOWN = {"request": None, "resume_from": None, "provider_state": None, "usage_raw": None}
@@ -84,6 +93,8 @@ class LiveRun:
         self._awaited: anyio.Event | None = None
         self._unwritten = anyio.Event()
         self._is_unwritten = False
+        self._overdue = anyio.Event()
+        self._woken_at = -math.inf
 
     # -- the run --
 
@@ -148,24 +159,38 @@ class LiveRun:
             self._is_unwritten = True
             self._unwritten.set()
         if self._awaited is not None:
-            self._wake()
+            if type(entry) not in _DELTAS or monotonic() >= self._woken_at + _WAKE_EACH_S:
+                self._wake()
+            else:
+                self._overdue.set()
 
     def _wake(self) -> None:
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
+            self._woken_at = monotonic()
             awaited.set()
+
+    async def _keep_waking(self) -> None:
+        """Wakes the readers of deltas that follow each other closely, until it is cancelled."""
+        while True:
+            await self._overdue.wait()
+            await anyio.sleep(_WAKE_EACH_S)
+            self._overdue = anyio.Event()
+            self._wake()
 
     # -- the log --
 
     async def keep_writing(self) -> None:
         """Writes what is new, batch by batch, until it is cancelled."""
-        while True:
-            await self._unwritten.wait()
-            await anyio.sleep(_BATCH_S)
-            self._unwritten, self._is_unwritten = anyio.Event(), False
-            self._hand_over()
-            await self._settle()
-            self._forget_early()
+        async with create_task_group() as tasks:
+            tasks.start_soon(self._keep_waking)
+            while True:
+                await self._unwritten.wait()
+                await anyio.sleep(_BATCH_S)
+                self._unwritten, self._is_unwritten = anyio.Event(), False
+                self._hand_over()
+                await self._settle()
+                self._forget_early()
 
     async def finish(self, failure: Exception | None) -> None:
         """Shows the end to the readers, when all is written."""

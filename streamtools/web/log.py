@@ -223,15 +223,15 @@ def read_entries(body: Any) -> Iterator[Entry]:
         raise JournalError("the log of a run has a row that no log has written") from error
 
 
-def _read_deltas(written: dict[str, Any]) -> Iterator[Event]:
+def _read_deltas(written: dict[str, Any]) -> list[Event]:
     kind, step, call_id = _DELTAS[written["deltas"]], written["step"], written.get("call_id")
     if type(step) is not int or (call_id is not None and type(call_id) is not str):
         raise ValueError("a step was expected")
     make: Callable[..., Event] = kind if call_id is None else partial(kind, call_id)
-    for seq, text in zip(written["seqs"], written["texts"], strict=True):
-        if type(seq) is not int or type(text) is not str:
-            raise ValueError("numbers and texts were expected")
-        yield make(text, seq=seq, step=step)
+    seqs, texts = written["seqs"], written["texts"]
+    if not set(map(type, seqs)) <= {int} or not set(map(type, texts)) <= {str}:
+        raise ValueError("numbers and texts were expected")
+    return [make(text, seq=seq, step=step) for seq, text in zip(seqs, texts, strict=True)]
 
 
 def _read_end(seq: Any, outcome: Any, error_kind: Any, call_ids: Any) -> VisitEnd:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import anyio
 
@@ -15,6 +16,7 @@ from ..events import AttemptDiscarded, Event, ReasoningDelta, RefusalDelta, Text
 from .live import LiveRun
 from .log import Entry, Log, VisitEnd
 
+_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 _BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
 LOOKS_EVERY_S = 0.2
 """Seconds between two looks into the log of a run of another process."""
@@ -112,6 +114,26 @@ def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:
     """
     if len(entries) == 1 and not isinstance(entries[0], AttemptDiscarded):
         return entries
+    kept = _kept(entries, shown) if AttemptDiscarded in set(map(type, entries)) else entries
+    found: list[Entry] = []
+    row: list[Any] = []
+    key: Any = None
+    for entry in kept:
+        kind = type(entry)
+        if key is not None and kind is key[0] and (entry.step, getattr(entry, "call_id", None)) == key[1]:  # type: ignore[union-attr]
+            row.append(entry)
+            continue
+        if row:
+            found.append(_joined(row))
+        if kind in _DELTAS:
+            row, key = [entry], (kind, (entry.step, getattr(entry, "call_id", None)))  # type: ignore[union-attr]
+        else:
+            row, key = [], None
+            found.append(entry)
+    return [*found, _joined(row)] if row else found
+
+
+def _kept(entries: Sequence[Entry], shown: int) -> list[Entry]:
     kept: list[Entry] = []
     for entry in entries:
         if isinstance(entry, AttemptDiscarded):
@@ -120,30 +142,13 @@ def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:
             if entry.from_seq > shown:
                 continue
         kept.append(entry)
-    found: list[Entry] = []
-    row: list[Event] = []
-    for entry in kept:
-        if row and not _follows(row[-1], entry):
-            found.append(_joined(row))
-            row = []
-        if isinstance(entry, (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)):
-            row.append(entry)
-        else:
-            found.append(entry)
-    return [*found, _joined(row)] if row else found
+    return kept
 
 
-def _follows(one: Event, other: Entry) -> bool:
-    if type(one) is not type(other) or isinstance(other, VisitEnd) or one.step != other.step:
-        return False
-    return not isinstance(one, ToolCallDelta) or (isinstance(other, ToolCallDelta) and one.call_id == other.call_id)
-
-
-def _joined(row: Sequence[Event]) -> Event:
+def _joined(row: Sequence[Any]) -> Event:
     last = row[-1]
     if len(row) == 1:
-        return last
+        return last  # type: ignore[no-any-return]
     if isinstance(last, ToolCallDelta):
-        text = "".join(one.delta for one in row if isinstance(one, ToolCallDelta))
-        return ToolCallDelta(last.call_id, text, seq=last.seq, step=last.step)
-    return replace(last, text="".join(one.text for one in row))  # type: ignore[call-arg, attr-defined]
+        return ToolCallDelta(last.call_id, "".join([one.delta for one in row]), seq=last.seq, step=last.step)
+    return replace(last, text="".join([one.text for one in row]))  # type: ignore[no-any-return]
