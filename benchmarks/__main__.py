@@ -12,6 +12,7 @@ import orjson
 from . import (
     bench_arguments,
     bench_bounds,
+    bench_chats,
     bench_concurrency,
     bench_dialects,
     bench_dispatch,
@@ -35,6 +36,7 @@ BENCHMARKS = (
     bench_exports,
     bench_telemetry,
     bench_tap,
+    bench_chats,
     bench_concurrency,
     bench_bounds,
     bench_dialects,

@@ -17,7 +17,6 @@ import asyncio
 import gc
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -44,7 +43,7 @@ from .workloads import NEXT_ROUND, body, source, text
 __all__ = ["run"]
 
 DELTAS, PAIRS = 20_000, 7
-READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 5
+READERS, READ_DELTAS, STILL_PAIRS = 1000, 100, 3
 JOINS = 200
 BATCH, BATCHES = 64, 400
 
@@ -104,13 +103,15 @@ async def _served(app: Any, method: str, path: str, send: Any, body: bytes = b""
     given = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Any:
-        if given:
-            return given.pop()
-        await asyncio.Event().wait()
-        raise AssertionError("nobody sets it")
+        return given.pop() if given else await asyncio.Event().wait()
 
     scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
     await app(scope, receive, send)
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110  # what is awaited has no event
+        await asyncio.sleep(0.05)
 
 
 async def _to_nobody(message: Any) -> None:
@@ -177,8 +178,9 @@ async def _readers(folder: Path, readers: int) -> list[Figure]:
         tasks.create_task(program.begin("k", _to_nobody))
         await program.is_written.wait()
         tracemalloc.start()
-        ours, read = await _memory(lambda at: program.join("k", _into(bodies[at])), readers)
-        theirs, plain = await _memory(lambda at: _served(_ten_lines(program.held), "GET", "/", _to_nobody), readers)
+        ours, read = await _memory(lambda send: program.join("k", send), bodies)
+        plain_bodies: list[list[bytes]] = [[] for _ in range(readers)]
+        theirs, plain = await _memory(lambda send: _served(_ten_lines(program.held), "GET", "/", send), plain_bodies)
         tracemalloc.stop()
         program.held.set()
         await asyncio.gather(*read, *plain)
@@ -213,10 +215,10 @@ async def _live_readers(folder: Path, readers: int, whole: str) -> Figure:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(program.begin("k", _to_nobody))
         await asyncio.sleep(0.2)
-        began = time.process_time()
         for one in bodies:
             tasks.create_task(program.join("k", _into(one)))
-        await asyncio.sleep(1)
+        await _until(lambda: all(bodies))
+        began = time.process_time()
         pause.set()
     took = time.process_time() - began
     frames = sum(len(one) for one in bodies)
@@ -243,17 +245,13 @@ def _text(bodies: Sequence[bytes]) -> str:
     return "".join(event["text"] for event in events if event["event"] == "text_delta")
 
 
-async def _memory(serve: Callable[[int], Awaitable[None]], readers: int) -> tuple[float, list[Any]]:
-    await _rounds()
-    before = tracemalloc.get_traced_memory()[0]
-    tasks: list[Any] = [asyncio.ensure_future(serve(at)) for at in range(readers)]
-    await _rounds()
-    return (tracemalloc.get_traced_memory()[0] - before) / readers, tasks
-
-
-async def _rounds() -> None:
-    await asyncio.sleep(3)
+async def _memory(serve: Callable[[Any], Any], bodies: Sequence[list[bytes]]) -> tuple[float, list[Any]]:
     gc.collect()
+    before = tracemalloc.get_traced_memory()[0]
+    tasks: list[Any] = [asyncio.ensure_future(serve(_into(one))) for one in bodies]
+    await _until(lambda: all(bodies))
+    gc.collect()
+    return (tracemalloc.get_traced_memory()[0] - before) / len(bodies), tasks
 
 
 def _ten_lines(held: asyncio.Event) -> Any:
@@ -292,8 +290,12 @@ async def _standing(program: _Program, readers: int) -> AsyncIterator[Callable[[
         async for chunk in ask(messages, tools):
             yield chunk
 
+    standing = 0
+
     async def send(message: Any) -> None:
+        nonlocal standing
         if message["type"] == "http.response.body":
+            standing += 1
             await room.wait()
 
     async def run() -> None:
@@ -304,10 +306,11 @@ async def _standing(program: _Program, readers: int) -> AsyncIterator[Callable[[
     program.ask = held  # type: ignore[method-assign]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(program.begin("k", send))
-        await asyncio.sleep(0.2)
+        await _until(lambda: standing > 0)
         for _ in range(readers):
             tasks.create_task(program.join("k", send))
-        await _rounds()
+        await _until(lambda: standing > readers)
+        gc.collect()
         yield run
         room.set()
 
@@ -324,13 +327,15 @@ async def _joins(folder: Path, deltas: int, joins: int) -> list[Figure]:
     program.held.set()
     await begun
     command = [sys.executable, "-m", "benchmarks.bench_chats", str(folder / "there.db"), str(deltas)]
-    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: ASYNC220
+    other = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
     assert other.stdin is not None
     assert other.stdout is not None
-    assert (await asyncio.to_thread(other.stdout.readline)).strip() == b"written"
+    assert (await other.stdout.readline()).strip() == b"written"
     there = await _joined(_Program(folder / "there.db", 0), joins)
     other.stdin.close()
-    await asyncio.to_thread(other.wait)
+    await other.wait()
     name = f"first byte of a late joiner of {deltas} events, 99 of {{}}, {{}}".format
     return [
         Figure(
