@@ -303,10 +303,10 @@ class _Request:
     # -- the stream --
 
     async def _stream(self, write: Callable[[StreamWatch], Awaitable[None]]) -> None:
+        watch = StreamWatch(self._app._heartbeat_s, self._app._send_timeout_s)
         gone: _GoneError | None = None
         async with create_task_group() as tasks:
             tasks.start_soon(self._until_gone, tasks.cancel_scope)
-            watch = StreamWatch(self._app._heartbeat_s, self._app._send_timeout_s)
             tasks.start_soon(watch.keep)
             try:  # not raised here: the group would wrap it
                 await write(watch)
