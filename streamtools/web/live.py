@@ -19,7 +19,6 @@ from time import monotonic
 from typing import Any
 
 import anyio
-from anyio import create_task_group
 
 from ..dispatch.journal import JournalLease, Waiter
 from ..errors import RunStillRunning, RunTakenOver, StreamError
@@ -170,7 +169,7 @@ class LiveRun:
             self._woken_at = monotonic()
             awaited.set()
 
-    async def _keep_waking(self) -> None:
+    async def keep_waking(self) -> None:
         """Wakes the readers of deltas that follow each other closely, until it is cancelled."""
         while True:
             await self._overdue.wait()
@@ -182,15 +181,13 @@ class LiveRun:
 
     async def keep_writing(self) -> None:
         """Writes what is new, batch by batch, until it is cancelled."""
-        async with create_task_group() as tasks:
-            tasks.start_soon(self._keep_waking)
-            while True:
-                await self._unwritten.wait()
-                await anyio.sleep(_BATCH_S)
-                self._unwritten, self._is_unwritten = anyio.Event(), False
-                self._hand_over()
-                await self._settle()
-                self._forget_early()
+        while True:
+            await self._unwritten.wait()
+            await anyio.sleep(_BATCH_S)
+            self._unwritten, self._is_unwritten = anyio.Event(), False
+            self._hand_over()
+            await self._settle()
+            self._forget_early()
 
     async def finish(self, failure: Exception | None) -> None:
         """Shows the end to the readers, when all is written."""

@@ -432,6 +432,7 @@ class ChatRuns:
         failure: Exception | None = None
         async with create_task_group() as tasks:
             tasks.start_soon(live.keep_writing)
+            tasks.start_soon(live.keep_waking)
             try:  # not raised here: the group would wrap it
                 async with loop:
                     async for _ in loop:
