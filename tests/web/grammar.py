@@ -98,6 +98,8 @@ class _Plan:
             self.options["limits"] = Limits(max_tool_calls=chance.randint(1, 3))
         self.lives = [chance.randrange(2, 40) if chance.random() < 0.25 else None for _ in range(2)]
         self.stops_at = chance.randrange(2, 60) if chance.random() < 0.06 else None
+        if self.lives[0] is not None:
+            self.stops_at = None  # a page has seen more of a run that died when it was stopped than its turns have
         self.says_at = {chance.randrange(2, 40) for _ in range(chance.choice((0, 0, 0, 1, 2)))}
         self.decides_at_once = chance.random() < 0.4
         self.never_decides = chance.random() < 0.1

@@ -178,7 +178,8 @@ def in_step(run: GeneratedRun, step: int, parts: list[Any], turn: Turn, ids: set
 
 def of_call(run: GeneratedRun, step: int, part: dict[str, Any], turn: Turn, call: ToolCall) -> Iterator[str]:
     told = [one for one in joined(run.entries) if isinstance(one, (ApprovalRequested, AnswerRequested))]
-    shown_to = [one for one in told if (one.step, one.call_id) == (step, call.call_id)]
+    key = (step, call.call_id, call.name)  # a call of a discarded attempt may still ask, under an id that recurs
+    shown_to = [one for one in told if (one.step, one.call_id, one.tool_name) == key]
     asked = [one for one in shown_to if isinstance(one, ApprovalRequested)]
     end = next((one for one in turn.observations if one.call_id == call.call_id), None)
     state, shown = part["state"], {key: part.get(key) for key in ("output", "errorText")}
