@@ -145,9 +145,8 @@ def test_the_client_refuses_no_run_and_has_each_text_call_and_result_once(tmp_pa
     runs = generated(RUNS, tmp_path)
     threads = [thread_of(run) for run in runs]
     found = judgements(threads, tmp_path)
-    problems = [
-        (run.seed, wrong) for run, *both in zip(runs, threads, found, strict=True) if (wrong := problems_of(run, *both))
-    ]
+    each = zip(runs, threads, found, strict=True)
+    problems = [(run.seed, wrong) for run, one, has in each if (wrong := problems_of(run, one, has))]
     assert not problems, (len(problems), problems[:3])
     print(f"\n{len(runs)} runs, {sum(len(one.responses) for one in threads)} responses: none refused by @ag-ui/client")
 
