@@ -34,6 +34,7 @@ from anyio import CancelScope, create_task_group
 
 from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError
 from ..events import Event
+from ..events import AttemptDiscarded
 from ..limits import checked_bound
 from ..pipelines.held import HeldBack
 from .bodies import MAX_BYTES
@@ -204,7 +205,8 @@ class _Request:
         await self._check(given.chat_id, "run")
         joined = await self._chats.take(given, by=self._by)
         answered = [one.call_id for one in given.results]
-        encoder = AGUI(thread_id=given.chat_id, run_id=given.run_id, answered=answered)
+        # What is taken back becomes activities there, which no history has.
+        encoder = AGUI(thread_id=given.chat_id, run_id=given.run_id, answered=answered, can_retract=True)
         await self._stream(partial(self._write, joined, encoder))
 
     async def _complete(self, chat_id: str | None) -> None:
@@ -337,7 +339,7 @@ class _Request:
                             return
                         body = b""
                         watch.waits()
-                    entries = await reader.next()
+                    entries = writer.tellable(await reader.next())
                     if entries[-1].seq <= joined.after:
                         writer.pass_over(entries)
                     else:
@@ -352,7 +354,7 @@ class _Request:
         writer, reader = _Writer(encoder, joined), self._chats.reader(joined)
         events, is_over = list[Event | RunEnd](), False
         while not is_over:
-            entries = await reader.next()
+            entries = writer.tellable(await reader.next())
             if entries[-1].seq <= joined.after:
                 writer.pass_over(entries)
             else:
@@ -438,6 +440,15 @@ class _Writer:
         """Returns the bytes that the response begins with."""
         self._has_begun = True
         return b"".join(map(framed, self._encoder.begin()))
+
+    def tellable(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Returns the entries up to where a process that died is taken back, which not every client can be told: its
+        response ends there as interrupted, and the next one has the run as it is."""
+        if self._held is not None:
+            for at, entry in enumerate(entries):
+                if isinstance(entry, AttemptDiscarded) and entry.cause == "crash":
+                    return [*entries[:at], VisitEnd(entry.seq, "interrupted")]
+        return entries
 
     def pass_over(self, entries: Sequence[Entry]) -> None:
         """Tells the encoder of what the client has seen."""
