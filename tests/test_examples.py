@@ -49,6 +49,7 @@ PAGES = [
             "text.md",
             "debugging.md",
             "view.md",
+            "web/chats.md",
             "web/openai.md",
             "web/events.md",
             "web/use-chat.md",

@@ -33,8 +33,7 @@ import orjson
 from anyio import CancelScope, create_task_group
 
 from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError
-from ..events import Event
-from ..events import AttemptDiscarded
+from ..events import AttemptDiscarded, Event
 from ..limits import checked_bound
 from ..pipelines.held import HeldBack
 from .bodies import MAX_BYTES
