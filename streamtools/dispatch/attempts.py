@@ -357,9 +357,13 @@ class _Attempt:
         managers = self.attempts.host.around_tool(self.call.call.call_id)
         if not managers:
             return
-        held = ExitStack()
-        for manager in managers:
-            held.enter_context(manager)
+        held = managers[0]
+        if len(managers) == 1:  # as nearly always
+            held.__enter__()
+        else:
+            held = stack = ExitStack()
+            for manager in managers:
+                stack.enter_context(manager)
         if self.executor is None:
             self.managers = held
             return

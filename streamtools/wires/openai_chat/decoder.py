@@ -149,6 +149,9 @@ class OpenAIChatDecoder(WireDecoder):
         return index == last
 
     def _delta(self, delta: dict[str, Any], position: int) -> None:
+        if len(delta) == 1 and (calls := delta.get("tool_calls")):  # what a call's arguments come in, mostly
+            self._calls(calls, position)
+            return
         for name in facts.REASONING_FIELDS:
             value = delta.get(name)
             if isinstance(value, str) and value:
