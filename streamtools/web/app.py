@@ -25,7 +25,6 @@ from functools import partial
 from inspect import isawaitable
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import unquote
 from uuid import uuid4
 
 import anyio
@@ -479,4 +478,4 @@ def _path(scope: Mapping[str, Any]) -> list[str]:
     """Returns the parts of the path behind the place at which the application is mounted."""
     path, root = scope["path"], scope.get("root_path", "")
     rest = path[len(root) :] if root and path.startswith(root) else path
-    return [unquote(part) for part in rest.split("/") if part]
+    return [part for part in rest.split("/") if part]

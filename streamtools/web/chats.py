@@ -25,9 +25,11 @@ class Chats(ChatRuns):
             called again, and has to make the same one.
         log: keeps what readers may see; by default the same file.
         privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
+        max_logs: how many runs may have begun since before the log of one that is over is removed.
 
     Raises:
         TypeError: `run` is no function, or `journal` nothing that keeps runs.
+        ValueError: `max_logs` is out of range.
     """
 
     def app(

@@ -127,6 +127,13 @@ class Conversations:
 
         return self._store.hand_over(work)
 
+    async def so_many_before(self, turn: ChatTurn, count: int) -> str | None:
+        """Returns the run that began so many runs before this one, in any conversation, if it is over."""
+        number = int(turn.run_id.rpartition("/")[2]) - count
+        found = await self._one(f"SELECT {_COLUMNS} FROM turns WHERE number = ?", number)
+        is_over = found is not None and found.outcome not in (None, "left", "suspended")
+        return found.run_id if found is not None and is_over else None
+
     async def fail(self, run_id: str) -> None:
         """Notes that a visit could not begin, so that the run does not go on by itself."""
 
@@ -149,7 +156,7 @@ class Conversations:
 
         await self._store.hand_over(work)()
 
-    async def _one(self, query: str, *values: str) -> ChatTurn | None:
+    async def _one(self, query: str, *values: str | int) -> ChatTurn | None:
         def work(connection: sqlite3.Connection) -> ChatTurn | None:
             _make_tables(connection)
             row = connection.execute(query, values).fetchone()
@@ -185,10 +192,14 @@ def _begin(
     found = connection.execute("SELECT head FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
     if (None if found is None else found[0]) != head:
         return None
-    (count,) = connection.execute("SELECT count(*) FROM turns WHERE chat_id = ?", (chat_id,)).fetchone()
-    run_id = f"{chat_id}/{count + 1}"
-    insert = "INSERT INTO turns (chat_id, run_id, before, message_id, message, tools) VALUES (?, ?, ?, ?, ?, ?)"
-    connection.execute(insert, (chat_id, run_id, turn.before, turn.message.id, message, tools))
+    # The number is of no run that ever was, also of a conversation that was deleted: its calls' keys are known yet.
+    latest = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
+    number = 1 if latest is None else latest[0] + 1
+    run_id = f"{chat_id}/{number}"
+    insert = (
+        "INSERT INTO turns (number, chat_id, run_id, before, message_id, message, tools) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    )
+    connection.execute(insert, (number, chat_id, run_id, turn.before, turn.message.id, message, tools))
     change = "INSERT INTO chats VALUES (?, ?, ?) ON CONFLICT (chat_id) DO UPDATE SET head = excluded.head"
     connection.execute(change, (chat_id, time.time(), run_id))
     return replace(turn, run_id=run_id)

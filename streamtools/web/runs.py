@@ -34,6 +34,7 @@ from ..errors import (
 )
 from ..event_loop import spawn
 from ..history import convert, repair
+from ..limits import checked_bound
 from ..pipelines.agent_loop import AgentLoop
 from ..privacy import Privacy
 from ..text import type_name
@@ -125,9 +126,11 @@ class ChatRuns:
             called again, and has to make the same one.
         log: keeps what readers may see; by default the same file.
         privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
+        max_logs: how many runs may have begun since before the log of one that is over is removed.
 
     Raises:
         TypeError: `run` is no function, or `journal` nothing that keeps runs.
+        ValueError: `max_logs` is out of range.
     """
 
     def __init__(
@@ -137,6 +140,7 @@ class ChatRuns:
         run: Run,
         log: Log | None = None,
         privacy: Privacy | None = None,
+        max_logs: int = 10_000,
     ) -> None:
         if not callable(run):
             raise TypeError(f"run is a function that returns an agent_loop(...), not {type(run).__name__}")
@@ -144,13 +148,14 @@ class ChatRuns:
         """The runs."""
         self.privacy = privacy
         """What leaves of each conversation."""
+        self._max_logs = checked_bound("max_logs", max_logs)
         self._run = run
         self._store = self.journal.store
         self._log: Log = SqliteLog(self._store) if log is None else log
         self._conversations = Conversations(self._store)
         self._live: dict[str, LiveRun] = {}
         self._scopes: dict[str, CancelScope] = {}
-        self._starting: anyio.Lock | None = None
+        self._made_lock: anyio.Lock | None = None
 
     # -- what clients ask for --
 
@@ -243,15 +248,16 @@ class ChatRuns:
             RunStillRunning: another process goes on with a run; stop it first.
         """
         runs = await self._conversations.runs(chat_id)
-        for _, run_id in runs:
-            if (scope := self._scopes.get(run_id)) is not None:
-                scope.cancel()
-            while (live := self._live.get(run_id)) is not None:
-                await live.wait()
-        for _, run_id in runs:
-            await self.journal.forget(run_id)
-        await self._log.delete([run_id for _, run_id in runs])
-        await self._conversations.delete(chat_id)
+        async with self._lock:  # nobody begins to go on with one meanwhile
+            for _, run_id in runs:
+                if (scope := self._scopes.get(run_id)) is not None:
+                    scope.cancel()
+                while (live := self._live.get(run_id)) is not None:
+                    await live.wait()
+            for _, run_id in runs:
+                await self.journal.forget(run_id)
+            await self._log.delete([run_id for _, run_id in runs])
+            await self._conversations.delete(chat_id)
         return bool(runs)
 
     async def recover(self) -> list[str]:
@@ -294,6 +300,8 @@ class ChatRuns:
         turn = await self._conversations.begin(chat_id, before, message, tools, latest)
         if turn is None:
             raise ChatConflict("running", "somebody else has just begun a run in this conversation")
+        if (old := await self._conversations.so_many_before(turn, self._max_logs)) is not None:
+            await self._log.delete([old])
         await self._start(turn)
         return Joined(turn, -1)
 
@@ -366,13 +374,18 @@ class ChatRuns:
         # Whether a call whose end is not known was settled is for the run to find out.
         return bool(await self.journal.news(turn.run_id)) or await self.journal.suspended(turn.run_id) is None
 
+    @property
+    def _lock(self) -> anyio.Lock:
+        """Held while somebody begins to go on with a run."""
+        self._made_lock = self._made_lock or anyio.Lock()
+        return self._made_lock
+
     async def _is_held(self, run_id: str) -> bool:
         key = lease_key(run_id)
         return await self._store.hand_over(lambda connection: self._store.is_held(key, connection))()
 
     async def _start(self, turn: ChatTurn) -> None:
-        self._starting = self._starting or anyio.Lock()
-        async with self._starting:
+        async with self._lock:
             if turn.run_id in self._live:
                 return
             visit = await self._conversations.visit(turn.run_id)

@@ -287,6 +287,19 @@ async def test_a_log_in_memory_and_a_deleted_conversation(tmp_path: Path) -> Non
         assert (await page.ask("DELETE", "/k")).status == 404
         assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 410
         assert await program.chats.journal.runs() == []
+        for _ in range(2):  # what a deleted conversation has paid is not the payment of another one
+            asked = await page.ask("POST", "/", said("pay"))
+            await page.ask("POST", "/", decided(asked.chunks, asked.chunks[0]["messageId"]))
+            assert (await page.ask("DELETE", "/k")).status == 204
+        assert program.paid == [5, 5]
+
+
+async def test_logs_of_old_runs_expire_and_say_so(tmp_path: Path) -> None:
+    page = Program(tmp_path / "chats.db", max_logs=2).page()
+    for number in range(1, 5):
+        await page.ask("POST", "/", said("you", id=f"m{number}"))
+    statuses = [(await page.ask("GET", "/k/events", last_event_id=f"{number}.3")).status for number in range(1, 5)]
+    assert statuses == [410, 410, 200, 200]
 
 
 async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> None:
