@@ -46,10 +46,13 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
+.PHONY: demo chat test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
+
+chat: $(VENV)/.dev  ## a chat of streamtools.web with its own page on loopback; its model is a script: make chat ARGS=8080
+	@$(BIN)/python -m examples.chat $(ARGS)
 
 test: lint types unit  ## what to run while you work: lint, types and unit
 

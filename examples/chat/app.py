@@ -1,0 +1,96 @@
+"""Mounts conversations beside a page: four routes, of which `streamtools.web.Chats` answers one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import FileResponse
+from starlette.routing import Mount, Route
+
+from streamtools import AgentLoop, Tool, ToolContext, agent_loop, tool
+from streamtools.web import Chats
+from streamtools.web.app import PageRequest
+from streamtools.web.runs import Chat
+
+from .model import WIRE, answer
+
+HERE = Path(__file__).parent
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-cache",
+}
+
+
+def tools_at(pause: float) -> list[Tool[..., Any]]:
+    """Returns the tools, which take some *pause* each."""
+
+    @tool(effect="pure")
+    async def get_weather(city: str) -> str:
+        """Weather in a city."""
+        await anyio.sleep(pause * 12)
+        return "24 degrees, clear" if city == "Lisbon" else "17 degrees, rain"
+
+    @tool(effect="pure")
+    async def find_trains(start: str, to: str, day: str, ctx: ToolContext, passengers: int = 1) -> dict[str, Any]:
+        """Trains between two cities."""
+        for done in range(1, 6):
+            await anyio.sleep(pause * 9)
+            ctx.progress({"done": done, "of": 5, "text": f"asked {done} of 5 railways"})
+        return {"train": "Lusitania 335", "leaves": f"{day} 21:43", "berths": 7 - passengers}
+
+    @tool(effect="once", needs_approval=True)
+    async def book(train: str, berths: int, price_eur: int) -> str:
+        """Book berths."""
+        await anyio.sleep(pause * 20)
+        return f"booked {berths} berths on {train} for {price_eur} EUR"
+
+    return [get_weather, find_trains, book]
+
+
+def may(request: PageRequest) -> bool:
+    """Lets in what our page asks for. With users, compare the conversation's owner instead."""
+    return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+
+
+def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
+    """Returns the application; its model waits *pause* seconds before each piece."""
+
+    async def ask(messages: list[Any], tools: list[Any]) -> AsyncIterator[dict[str, Any]]:
+        return answer(messages, pause)
+
+    def run(chat: Chat) -> AgentLoop:
+        return agent_loop(ask, chat.messages(WIRE), tools=tools_at(pause), wire=WIRE, **chat.options)
+
+    chats = Chats(journal=journal, run=run)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with chats:
+            await chats.recover()
+            yield
+
+    def file(name: str) -> Any:
+        async def send(request: Any) -> FileResponse:
+            return FileResponse(HERE / name, headers=HEADERS)
+
+        return send
+
+    return Starlette(
+        routes=[
+            Route("/", file("page.html")),
+            *(Route(f"/{name}", file(name)) for name in ("page.js", "page.css")),
+            Mount("/chats", chats.app(may=may)),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
+        lifespan=lifespan,
+    )
