@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-WIRE = "openai.chat_completions"
+WIRE = "anthropic.messages"
 
 Call = tuple[str, dict[str, Any]]
 
@@ -30,26 +30,44 @@ DENIED = "Nothing is booked. The train still has berths, if you change your mind
 
 async def answer(messages: list[Any], pause: float) -> AsyncIterator[dict[str, Any]]:
     """Streams the response to a history, with *pause* seconds before each piece."""
-    last = len(messages) - next(i for i, one in enumerate(reversed(messages)) if one["role"] == "user")
-    results = [one["content"] for one in messages[last:] if one["role"] == "tool"]
+    results = _results(messages)
     text, calls = LOOK
     if len(results) == len(LOOK[1]):
         text, calls = BOOK
     elif results:
-        text, calls = (BOOKED if "booked" in results[-1] else DENIED), []
-    for word in text.split(" "):
-        yield await _piece({"content": f"{word} " if word else ""}, pause)
-    for index, (name, arguments) in enumerate(calls):
+        text, calls = (BOOKED if "booked" in json.dumps(results[-1]) else DENIED), []
+    yield {"type": "message_start", "message": {"id": f"msg_{len(messages)}", "role": "assistant", "model": "script"}}
+    yield _begin(0, {"type": "text", "text": ""})
+    for word in text.split():
+        await anyio.sleep(pause)
+        yield _grow(0, {"type": "text_delta", "text": f"{word} "})
+    yield {"type": "content_block_stop", "index": 0}
+    for index, (name, arguments) in enumerate(calls, 1):
         # Ids are unique in a conversation.
-        head = {"index": index, "id": f"call_{len(messages)}_{index}", "type": "function"}
-        yield await _piece({"tool_calls": [head | {"function": {"name": name, "arguments": ""}}]}, pause)
+        yield _begin(index, {"type": "tool_use", "id": f"call_{len(messages)}_{index}", "name": name, "input": {}})
         written = json.dumps(arguments)
-        for at in range(0, len(written), 6):
-            piece = {"index": index, "function": {"arguments": written[at : at + 6]}}
-            yield await _piece({"tool_calls": [piece]}, pause)
-    yield await _piece({}, pause, "tool_calls" if calls else "stop")
+        for at in range(0, len(written), 5):
+            await anyio.sleep(pause)
+            yield _grow(index, {"type": "input_json_delta", "partial_json": written[at : at + 5]})
+        yield {"type": "content_block_stop", "index": index}
+    yield {"type": "message_delta", "delta": {"stop_reason": "tool_use" if calls else "end_turn"}}
+    yield {"type": "message_stop"}
 
 
-async def _piece(delta: dict[str, Any], pause: float, finish: str | None = None) -> dict[str, Any]:
-    await anyio.sleep(pause)
-    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+def _results(messages: list[Any]) -> list[Any]:
+    """Returns the results since the user has said something."""
+    results: list[Any] = []
+    for message in messages:
+        content = message["content"] if isinstance(message["content"], list) else []
+        found = [block for block in content if block["type"] == "tool_result"]
+        if message["role"] == "user":
+            results = [*results, *found] if found else []
+    return results
+
+
+def _begin(index: int, block: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def _grow(index: int, delta: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}

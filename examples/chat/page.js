@@ -10,7 +10,7 @@ const make = (kind, name, text) => {
 const put = (node, text) => { if (node.textContent !== text) node.textContent = text; };
 const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-let chat = location.hash.slice(1) || crypto.randomUUID();
+const known = location.hash.slice(1), chat = known || crypto.randomUUID();
 history.replaceState(null, "", `#${chat}`);
 const base = () => `chats/${encodeURIComponent(chat)}`;
 let source = null; // the EventSource of the run that goes on
@@ -59,8 +59,8 @@ const ON = {
   },
   tool_progress(event) { callOf(event).progress = event.value; },
   observation(event, when) {
-    const isOk = event.outcome === "ok";
-    const result = shown(isOk ? event.result ?? "" : event.error ?? "");
+    const isOk = event.outcome === "ok", isDenied = event.outcome === "denied"; // which says it all
+    const result = isDenied ? undefined : shown(isOk ? event.result ?? "" : event.error ?? "");
     Object.assign(callOf(event), { state: isOk ? "ok" : "bad", outcome: event.outcome, to: when, result });
   },
   stream_end(event, when) {
@@ -232,6 +232,7 @@ function draw() {
 const WORDS = { write: "writing arguments …", wait: "waits", ask: "needs your approval", work: "runs …", ok: "done", bad: "failed" };
 
 function paint() {
+  run.node.setAttribute("aria-busy", String(source !== null)); // read out once it is whole
   const log = at("log"), isBelow = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
   const nodes = run.items.map((item) => item.node ??= item.text === undefined ? callNode() : make("p", "said"));
   for (const node of [...run.node.children]) if (!nodes.includes(node)) node.remove();
@@ -298,7 +299,8 @@ function timeline() {
       if (call.began) bars.push([call.state === "bad" ? "bad" : "work", call.began, call.to ?? now]);
       const isEarly = call.to && step.to && call.to < step.to;
       const took = call.to && call.began ? `${seconds(call.to - call.began)}${isEarly ? ", done while the model wrote" : ""}` : WORDS[call.state];
-      rows.push({ name: call.name, took, bars });
+      const about = /: "([^"]{1,20})"/.exec(call.arguments)?.[1] ?? "";
+      rows.push({ name: `${call.name} ${about}`, took, bars });
     }
   }
   const list = at("time");
@@ -344,11 +346,11 @@ at("text").addEventListener("keydown", (event) => {
 });
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") stop(); });
 at("stop").addEventListener("click", stop);
-at("new").addEventListener("click", () => { location.hash = crypto.randomUUID(); });
+at("new").addEventListener("click", () => location.assign(location.pathname));
 addEventListener("hashchange", () => location.reload());
 setInterval(() => { if (source && run) draw(); }, 100);
 
-if (await load()) {
+if (known && (await load())) {
   if (at("log").lastElementChild?.classList.contains("you")) { run = null; listen(); }
 }
 buttons();
