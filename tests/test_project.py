@@ -195,7 +195,8 @@ def test_the_extras_that_the_makefile_installs_exist() -> None:
 
 BINARY = {
     "demo/tools.gguf",
-    *(f"docs/pictures/{name}.png" for name in ("demo-page-dark", "demo-page-light", "jaeger-chat", "jaeger-trace")),
+    *(f"docs/pictures/{name}-{theme}.png" for name in ("chat", "demo-page") for theme in ("dark", "light")),
+    *(f"docs/pictures/{name}.png" for name in ("jaeger-chat", "jaeger-trace")),
 }
 """Files that are no text, each of which the project made itself."""
 

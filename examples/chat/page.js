@@ -70,7 +70,13 @@ const ON = {
   attempt_discarded(event) {
     run.items = run.items.filter((one) => one.step !== event.step || one.seq < event.from_seq);
   },
-  run_end(event, when) { Object.assign(run, { outcome: event.outcome, words: event.words, to: when }); },
+  run_end(event, when) {
+    Object.assign(run, { outcome: event.outcome, words: event.words, to: when });
+    const calls = run.items.filter((one) => one.call_id);
+    const times = calls.map(({ step, call_id, from, written, began, to }) => ({ step, call_id, from, written, began, to }));
+    const { outcome, words, steps } = run;
+    sessionStorage.setItem(run.id, JSON.stringify({ kept: { outcome, words, steps, to: when }, times }));
+  },
 };
 const MARKS = new Set(["step_start", "tool_call_start", "tool_call_end", "tool_started", "observation", "stream_end"]);
 
@@ -101,8 +107,7 @@ function listen() {
       ON[name](event, seenAt(message.lastEventId, event));
       if (name === "run_end") {
         close(own);
-        if (run.outcome === "suspended") say("Waiting for your decision");
-        else say(run.outcome === "answered" ? "Answered" : run.words);
+        sayEnd();
       }
       draw();
     });
@@ -179,7 +184,6 @@ async function load() {
   if (answer.status === 404) return false;
   const { messages } = await answer.json();
   at("empty")?.remove();
-  const kept = run?.outcome ? run : null; // its timeline is known
   at("log").replaceChildren();
   for (const message of messages) {
     if (message.role === "user") {
@@ -199,12 +203,15 @@ async function load() {
           result: part.output !== undefined ? shown(part.output) : part.errorText });
       }
     }
-    run.outcome = run.items.some((one) => one.state === "ask") ? "suspended" : "answered";
+    const { kept, times = [] } = JSON.parse(sessionStorage.getItem(run.id) ?? "{}");
+    for (const one of times) Object.assign(callOf(one) ?? {}, one);
+    Object.assign(run, kept);
+    if (run.items.some((one) => one.state === "ask")) run.outcome = "suspended";
+    else if (run.outcome === "suspended" || run.outcome === null) run.outcome = "answered";
     paint();
   }
-  if (kept && run && kept.id === run.id) Object.assign(run, { steps: kept.steps, to: kept.to });
   if (messages.at(-1)?.role === "user") return true;
-  say(run?.outcome === "suspended" ? "Waiting for your decision" : "Answered");
+  sayEnd();
   buttons();
   draw();
   return true;
@@ -214,6 +221,8 @@ async function load() {
 
 const isBusy = () => source !== null || run?.outcome === "suspended";
 const say = (text) => put(at("status"), text);
+const ENDS = { answered: "Answered", suspended: "Waiting for your decision" };
+const sayEnd = () => say(ENDS[run?.outcome] ?? run?.words ?? "");
 function buttons() {
   at("stop").hidden = !isBusy();
   at("send").hidden = isBusy();
@@ -299,7 +308,7 @@ function timeline() {
       if (call.began) bars.push([call.state === "bad" ? "bad" : "work", call.began, call.to ?? now]);
       const isEarly = call.to && step.to && call.to < step.to;
       const took = call.to && call.began ? `${seconds(call.to - call.began)}${isEarly ? ", done while the model wrote" : ""}` : WORDS[call.state];
-      const about = /: "([^"]{1,20})"/.exec(call.arguments)?.[1] ?? "";
+      const about = /:\s*"([^"]{1,20})"/.exec(call.arguments)?.[1] ?? "";
       rows.push({ name: `${call.name} ${about}`, took, bars });
     }
   }

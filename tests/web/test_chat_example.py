@@ -26,6 +26,7 @@ SEND = """
   text.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", cancelable: true })); })()
 """
 SAID = '[...document.querySelectorAll(".said")].map((one) => one.textContent.trim())'
+ROWS = '[...document.querySelectorAll("#time li")].map((one) => one.innerText)'
 RESULTS = '[...document.querySelectorAll(".result")].map((one) => one.textContent)'
 
 
@@ -53,8 +54,12 @@ async def test_a_chat_goes_on_over_reloads_and_a_decision_with_nothing_lost_or_s
                 await run_sync(browser.run, SEND)
                 await until('document.querySelector(".call progress")')  # in the middle of a call
                 await reload()
-                await until('document.querySelector(".approve")')
+                await until('document.getElementById("status").textContent.startsWith("Waiting")')
+                await run_sync(browser.drawn)
+                rows = await run_sync(browser.run, ROWS)
                 await reload()
+                await run_sync(browser.drawn)
+                assert await run_sync(browser.run, ROWS) == rows
                 await until(f'document.querySelector(".{verdict}")')
                 await run_sync(browser.run, f'document.querySelector(".{verdict}").click()')
                 texts = [LOOK[0].strip(), BOOK[0].strip(), end]
