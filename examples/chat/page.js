@@ -221,8 +221,9 @@ async function load() {
 
 const isBusy = () => source !== null || run?.outcome === "suspended";
 const say = (text) => put(at("status"), text);
-const ENDS = { answered: "Answered", suspended: "Waiting for your decision" };
-const sayEnd = () => say(ENDS[run?.outcome] ?? run?.words ?? "");
+const ENDS = { answered: "Answered", suspended: "Waiting for your decision", interrupted: "Stopped", cancelled: "Stopped" };
+const end = () => ENDS[run?.outcome] ?? run?.words ?? "";
+const sayEnd = () => say(end());
 function buttons() {
   at("stop").hidden = !isBusy();
   at("send").hidden = isBusy();
@@ -250,7 +251,7 @@ function paint() {
     if (item.text === undefined) paintCall(item);
     else put(item.node, item.text);
   });
-  if (run.outcome && !["answered", "suspended"].includes(run.outcome)) run.node.append(make("p", "end", run.words));
+  if (run.outcome && !["answered", "suspended"].includes(run.outcome)) run.node.append(make("p", "end", end()));
   if (isBelow) log.scrollTop = log.scrollHeight;
 }
 

@@ -76,4 +76,5 @@ async def test_a_chat_goes_on_over_reloads_and_a_decision_with_nothing_lost_or_s
             await until('document.querySelector(".call progress")')
             await run_sync(browser.run, 'document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))')
             await until('document.querySelector(".end") && !document.getElementById("send").hidden')
+            assert await run_sync(browser.text, "#status") == "Stopped"
             assert browser.complaints == []
