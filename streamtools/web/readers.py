@@ -18,6 +18,7 @@ from .log import Entry, Log, VisitEnd
 
 _DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 _BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
+_MOST_LOOKS = 10
 LOOKS_EVERY_S = 0.2
 """Seconds between two looks into the log of a run of another process."""
 
@@ -30,6 +31,7 @@ class RunReader:
         log: the entries so far.
         find_live: returns the run where it goes on in this event loop.
         is_held: returns whether any process goes on with it.
+        has_news: returns whether somebody has decided, so that it will be gone on with.
     """
 
     def __init__(
@@ -38,12 +40,15 @@ class RunReader:
         log: Log,
         find_live: Callable[[str], LiveRun | None],
         is_held: Callable[[str], Awaitable[bool]],
+        has_news: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._run_id = run_id
         self._log = log
         self._find_live = find_live
         self._live: LiveRun | None = find_live(run_id)
         self._is_held = is_held
+        self._has_news = has_news
+        self._looks = 0  # that are left, until nobody is expected to go on
         self.seq = -1
         """The number of the last entry that was taken."""
         self.seen = -1
@@ -61,7 +66,7 @@ class RunReader:
     async def next(self) -> Sequence[Entry]:
         """Waits for more, and takes all there is, joined. The end of a visit is the last; it is of the outcome
         ``interrupted`` if the process that went on with the run is gone."""
-        was_held = True
+        self._looks = max(self._looks, 1)
         while True:
             entries = await self._now()
             if entries:
@@ -78,16 +83,22 @@ class RunReader:
                 continue
             if self._live is not None and self._live.ended is None:
                 await self._live.wait()
-            elif was_held:
-                was_held = await self._is_held(self._run_id)  # and once more, if it has ended since the last look
-                await anyio.sleep(LOOKS_EVERY_S if was_held else 0)
+            elif self._looks:
+                if not await self._is_held(self._run_id):
+                    self._looks -= 1  # and once more, if it has ended since the last look
+                await anyio.sleep(LOOKS_EVERY_S if self._looks else 0)
             else:
                 return [self._passed or VisitEnd(self.seq + 1, "interrupted")]
 
     async def _goes_on(self, end: VisitEnd) -> bool:
         """Returns whether somebody goes on with the run behind the end of a visit."""
         live = self._live or self._find_live(self._run_id)
-        return await self._is_held(self._run_id) if live is None else live.first > end.seq
+        if await self._is_held(self._run_id) if live is None else live.first > end.seq:
+            return True
+        if end.outcome != "suspended" or not await self._has_news(self._run_id):
+            return False
+        self._looks = _MOST_LOOKS  # a decision met a run that was being left
+        return True
 
     async def _now(self) -> Sequence[Entry]:
         known = self._live

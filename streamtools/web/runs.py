@@ -271,7 +271,7 @@ class ChatRuns:
 
     def reader(self, joined: Joined) -> RunReader:
         """Returns the place of a client in a run, from its beginning."""
-        reader = RunReader(joined.turn.run_id, self._log, self._live.get, self._is_held)
+        reader = RunReader(joined.turn.run_id, self._log, self._live.get, self._is_held, self._has_news)
         reader.seen = joined.after
         return reader
 
@@ -426,6 +426,9 @@ class ChatRuns:
             failure = error
         await live.finish(failure)
         return failure
+
+    async def _has_news(self, run_id: str) -> bool:
+        return bool(await self.journal.news(run_id))
 
     async def _look_again(self, turn: ChatTurn, known: frozenset[str]) -> None:
         """Goes on with a run if somebody has decided while it was being left."""

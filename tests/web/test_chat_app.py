@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from chat_client import Answer, Page
 from streams import chat, stream
@@ -275,6 +276,62 @@ async def test_a_run_whose_process_has_left_goes_on_with_the_next_request_or_by_
         assert answer.frames[-1][2]["outcome"] == "answered", name
         late = await program.page().ask("GET", "/k/events", last_event_id="1.0")
         assert "".join(data["text"] for kind, _, data in late.frames if kind == "text_delta") == "abcd", name
+
+
+async def test_pages_of_another_process_follow_a_run_and_stop_it_there(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    for ends in ("answered", "cancelled"):
+        here, there = Program(path), Program(path)
+        await here.page().ask("POST", "/", said("slow", id=ends), leave=lambda answer: b'b"}' in answer.body)
+        answers: list[Answer] = []
+        seen = anyio.Event()
+
+        def watch(answer: Answer, seen: anyio.Event = seen) -> bool:
+            if b'b"}' in answer.body:
+                seen.set()
+            return False
+
+        async def follow(page: Page, watch: Callable[[Answer], bool], answers: list[Answer] = answers) -> None:
+            answers.append(await page.ask("GET", "/k/stream", leave=watch))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow, there.page(), watch)
+            await seen.wait()
+            if ends == "cancelled":
+                await there.page().ask("POST", "/k/stop")
+            else:
+                here.held.set()
+        turns = await there.chats.history("k")
+        assert turns is not None
+        assert turns[-1].outcome == ends
+        assert kinds(answers[0])[-2:] == ["finish" if ends == "answered" else "abort", "[DONE]"]
+        if ends == "answered":
+            assert texts(answers[0].chunks) == "abcd"
+        assert there.asked == []
+
+
+async def test_a_decision_may_meet_a_run_that_is_being_left(tmp_path: Path) -> None:
+    for number in range(8):
+        program, boxed, asked = Program(tmp_path / f"{number}.db"), list[Answer](), anyio.Event()
+        page = program.page()
+
+        def watch(answer: Answer, asked: anyio.Event = asked, boxed: list[Answer] = boxed) -> bool:
+            if b"tool-approval-request" in answer.body and not asked.is_set():
+                boxed.append(answer)
+                asked.set()
+            return False
+
+        async def first(page: Page = page, watch: Callable[[Answer], bool] = watch) -> None:
+            await page.ask("POST", "/", said("pay"), leave=watch)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first)
+            await asked.wait()
+            for _ in range(4 * number):
+                await anyio.lowlevel.checkpoint()
+            second = await page.ask("POST", "/", decided(boxed[0].chunks, "k/1"))
+        assert texts(second.chunks).startswith("Done"), number
+        assert program.paid == [5]
 
 
 async def test_a_log_in_memory_and_a_deleted_conversation(tmp_path: Path) -> None:
