@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T43 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T45 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -482,6 +482,18 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/web/test_chat_completions_app.py"
             "::test_an_old_result_answers_no_later_call_and_one_of_a_dead_process_goes_on_in_another",
             "tests/web/test_chat_completions_app.py::test_what_cannot_be_answered_is_an_error_of_the_openai_client",
+        ),
+    ),
+    "T45": (
+        "pages that ask for others' conversations, ask twice, come back, or go",
+        (
+            "tests/web/test_chat_app.py::test_the_same_request_again_begins_nothing_and_is_answered_alike",
+            "tests/web/test_chat_app.py::test_an_answer_that_was_made_up_runs_nothing",
+            "tests/web/test_chat_app.py::test_only_those_who_may_are_answered",
+            "tests/web/test_chat_app.py::test_a_decision_may_meet_a_run_that_is_being_left",
+            "tests/web/test_chat_app.py::test_what_leaves_obeys_one_policy_in_the_stream_and_later",
+            "tests/web/test_chat_app.py::test_a_log_in_memory_and_a_deleted_conversation",
+            "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once_and_its_page_has_every_event_once",
         ),
     ),
 }
