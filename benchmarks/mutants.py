@@ -255,6 +255,8 @@ class Mutant:
     kind: str
     source: str
     """The whole module, changed."""
+    at_import: bool = False
+    """It stands in no function's body: it is executed once, by whichever test imports the module first."""
 
     def diff(self, original: str) -> str:
         """Returns the change as a diff."""
@@ -269,6 +271,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     statements = [(each, _head(each)) for each in ast.walk(tree) if isinstance(each, ast.stmt)]
+    functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    bodies = [range(each.body[0].lineno, (each.end_lineno or each.lineno) + 1) for each in functions]
     found = []
     for kind, node, replacement in _changes(tree):
         start = starts[node.lineno - 1] + node.col_offset
@@ -279,7 +283,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
             text = f"({text})"
         changed = (encoded[:start] + text.encode() + encoded[end:]).decode()
         middleware = [head for each, head in statements if each.lineno <= node.lineno <= (each.end_lineno or 0)]
-        found.append(Mutant(path, node.lineno, max(middleware, key=lambda head: head.start), kind, changed))
+        head = max(middleware, key=lambda head: head.start)
+        found.append(Mutant(path, node.lineno, head, kind, changed, not any(node.lineno in one for one in bodies)))
     return found
 
 
@@ -447,7 +452,7 @@ def chosen_for(mutant: Mutant, lines: Mapping[int, Sequence[str]]) -> list[str]:
     """Returns the tests that execute the mutant's statement, in the table's order."""
     files = TESTED_BY[mutant.path]
     tests = dict.fromkeys(test for line in mutant.lines for test in lines.get(line, ()))
-    if any(test in files for test in tests):
+    if mutant.at_import or any(test in files for test in tests):
         return list(files)
     return sorted(tests, key=lambda test: files.index(_file(test)))
 

@@ -97,6 +97,10 @@ def test_a_mutant_meets_the_tests_of_its_whole_statement_in_the_tables_order() -
     for statement, expected in cases.items():
         mutant = Mutant(path, statement.start, statement, "deletion", "")
         assert chosen_for(mutant, lines) == expected, statement
+    # So is one that another test happened to import first.
+    for mutant in mutants_of(path, "TABLE = {1: 2}\n\ndef use(place=3):\n    return place + 1\n"):
+        one = [f"{second}::test_b"]
+        assert chosen_for(mutant, {mutant.line: one}) == (list(TESTED_BY[path]) if mutant.line < 4 else one)
 
 
 def test_a_run_past_its_bound_kills_a_mutant_only_by_a_tests_own_deadline() -> None:
