@@ -35,6 +35,7 @@ from ..errors import (
 from ..event_loop import spawn
 from ..history import convert, repair
 from ..limits import checked_bound
+from ..parts import RUN_OUTCOMES
 from ..pipelines.agent_loop import AgentLoop
 from ..privacy import Privacy
 from ..text import type_name
@@ -322,7 +323,9 @@ class ChatRuns:
         seen = await self.reader(Joined(head, -1)).past()
         waiting = await self.journal.suspended(head.run_id)
         calls = () if waiting is None else waiting.calls
-        decisions = [found for one in given.approvals if (found := _decision(head.run_id, one, calls, by)) is not None]
+        decisions = list[Decision]()
+        if waiting is not None and not _is_over(head):
+            decisions = [found for one in given.approvals if (found := _decision(waiting, one, by)) is not None]
         may_wait = head.outcome in (None, "left", "suspended")
         results = _results(head.run_id, given, calls, seen) if may_wait else []
         if not decisions and not results:
@@ -474,12 +477,18 @@ class ChatRuns:
         return self._conversations.finish(lease.run_id, loop.wire.name, added, loop.outcome, lease.check)
 
 
-def _decision(run_id: str, given: ClientApproval, calls: Sequence[SuspendedCall], by: str | None) -> Decision | None:
-    """Returns a person's decision, if it is about a call that waits, as it was shown."""
+def _is_over(turn: ChatTurn) -> bool:
+    facts = RUN_OUTCOMES.get(turn.outcome)  # type: ignore[call-overload]  # None, or ``left``
+    return facts is not None and not facts.goes_on
+
+
+def _decision(waiting: Suspended, given: ClientApproval, by: str | None) -> Decision | None:
+    """Returns a person's decision, if it is about a call that waits, as it was shown. A later step may have asked for
+    the same call anew."""
     named = read_approval_id(given.id)
-    if named is None or named.run_id != run_id or given.arguments is not None:
+    if named is None or (named.run_id, named.step) != (waiting.run_id, waiting.step) or given.arguments is not None:
         return None
-    for call in calls:
+    for call in waiting.calls:
         if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):
             return Decision.on(call, given.approved, by=by, reason=given.reason)
     return None
