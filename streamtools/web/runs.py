@@ -340,7 +340,7 @@ class ChatRuns:
         except (DecisionError, AnswerError, JournalError) as error:
             refused = error
         await self._go_on(head, resumes=True)  # also where what was decided before was not acted on
-        if refused is not None and not _is_known(refused, decisions):
+        if refused is not None:
             raise ChatConflict("decided", str(refused)) from refused
         answered = {decision.call_id for decision in decisions} | {call.call_id for call, _ in results}
         end = rested_at(seen, answered)  # the run may have gone on already, if this is the same request again
@@ -349,9 +349,24 @@ class ChatRuns:
     async def _record(
         self, waiting: Suspended, decisions: Sequence[Decision], results: Sequence[tuple[SuspendedCall, ClientResult]]
     ) -> None:
-        await self.journal.decide(waiting, *decisions)
-        for call, one in results:
-            await self.journal.answer(waiting.run_id, call.call_id, one.value, is_error=one.is_error)
+        """Puts on record what was decided, without what somebody else has decided alike, and the results."""
+        left = {one.call_id: one for one in decisions}
+        while left:
+            try:
+                await self.journal.decide(waiting, *left.values())
+                break
+            except AlreadyDecided as error:
+                known = left.pop(error.call_id, None)
+                if known is None or known.verdict != error.first.verdict:
+                    raise
+        refused: AnswerError | None = None
+        for call, one in results:  # each counts, whatever becomes of the others
+            try:
+                await self.journal.answer(waiting.run_id, call.call_id, one.value, is_error=one.is_error)
+            except AnswerError as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     async def _check_free(self, head: ChatTurn | None) -> None:
         if head is None:
@@ -492,12 +507,6 @@ def _decision(waiting: Suspended, given: ClientApproval, by: str | None) -> Deci
         if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):
             return Decision.on(call, given.approved, by=by, reason=given.reason)
     return None
-
-
-def _is_known(refused: Exception, decisions: Sequence[Decision]) -> bool:
-    """Returns whether a decision was refused since it had been made before, and alike."""
-    verdicts = {one.verdict for one in decisions}
-    return isinstance(refused, AlreadyDecided) and verdicts == {refused.first.verdict}
 
 
 def _results(

@@ -11,6 +11,7 @@ from streams import chat, stream
 from test_chat_app import WIRE, Program, decided, said, texts
 
 from streamtools import agent_loop, tool
+from streamtools.dispatch import Decision
 from streamtools.web import Chats
 
 pytestmark = pytest.mark.anyio
@@ -74,3 +75,14 @@ async def test_a_decision_about_a_stopped_run_begins_nothing(tmp_path: Path) -> 
     assert turns is not None
     assert turns[-1].outcome == "cancelled"
     assert texts((await page.ask("POST", "/", said("you", id="m2"))).chunks) == "Hello, you"
+
+
+async def test_an_approval_counts_also_if_somebody_else_has_approved_the_call_beside_it(tmp_path: Path) -> None:
+    for verdict, status, paid in ((True, 200, [5, 6]), (False, 409, [])):
+        program = Payer(tmp_path / f"{verdict}.db", 5, 6)
+        asked = await program.page().ask("POST", "/", said("go"))
+        waiting = await program.chats.journal.suspended("k/1")
+        assert waiting is not None
+        await program.chats.journal.decide(waiting, Decision.on(waiting.calls[0], verdict, by="bob"))
+        answer = await program.page().ask("POST", "/", decided(asked.chunks, "k/1"))
+        assert (answer.status, sorted(program.paid)) == (status, paid)
