@@ -86,6 +86,8 @@ class LiveRun:
         self._copies: Any = None
         self._entries: list[Entry] = []
         self._dropped = 0  # from the beginning of `_entries`
+        self._dropped_to = -1  # the number of the last of them
+        self._is_lost = False  # some of it is nowhere but here
         self._written = 0  # of all entries
         self._writing: list[Waiter] = []
         self._end: VisitEnd | None = None
@@ -136,7 +138,7 @@ class LiveRun:
 
     def since(self, seq: int) -> Sequence[Entry] | None:
         """Returns the entries with numbers above this one; None if some of them are in the log alone."""
-        if self._dropped and self._entries and seq < self._entries[0].seq:
+        if seq < self._dropped_to:
             return None
         entries = self._entries
         at = len(entries)
@@ -239,12 +241,15 @@ class LiveRun:
                 self._lost(error)
 
     def _lost(self, error: Exception) -> None:
+        self._is_lost = True
         words = "run %s: readers in other processes miss some of it, since its log could not be written (%s)"
         _logger.warning(words, self.run_id, type_name(error))
 
     def _forget_early(self) -> None:
-        if len(self._entries) > 2 * _MOST_KEPT:
+        if len(self._entries) > 2 * _MOST_KEPT and not (self._is_lost or self._writing):
             kept = min(self._written - self._dropped, len(self._entries) - _MOST_KEPT)
+            if kept:
+                self._dropped_to = self._entries[kept - 1].seq
             del self._entries[:kept]
             self._dropped += kept
 
