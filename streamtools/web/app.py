@@ -54,7 +54,7 @@ _HEARTBEAT = b": \n\n"
 _NO_HEADERS: Mapping[str, str] = {}
 _STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
 _CHAT_COMPLETIONS = ["v1", "chat", "completions"]
-_EVENT_ID = re.compile(r"(\d{1,15})\.(\d{1,19})")
+_EVENT_ID = re.compile(r"([0-9]{1,15})\.([0-9]{1,18})")  # as SQLite has numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,10 @@ class RunReader:
                     self._looks -= 1  # and once more, if it has ended since the last look
                 await anyio.sleep(LOOKS_EVERY_S if self._looks else 0)
             else:
-                return [self._passed or VisitEnd(self.seq + 1, "interrupted")]
+                end = self._passed
+                if end is None or end.seq <= self.seen:  # the page would wait for another one
+                    end = VisitEnd(max(self.seq, self.seen) + 1, "interrupted")
+                return [end]
 
     async def _goes_on(self, end: VisitEnd) -> bool:
         """Returns whether somebody goes on with the run behind the end of a visit."""

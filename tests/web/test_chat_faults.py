@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from chat_client import Page
 from streams import chat, stream
@@ -12,7 +15,7 @@ from test_chat_app import WIRE, Program, decided, said, texts
 
 from streamtools import agent_loop, tool
 from streamtools.dispatch import Decision
-from streamtools.web import Chats
+from streamtools.web import Chats, MemoryLog, live
 
 pytestmark = pytest.mark.anyio
 
@@ -86,3 +89,62 @@ async def test_an_approval_counts_also_if_somebody_else_has_approved_the_call_be
         await program.chats.journal.decide(waiting, Decision.on(waiting.calls[0], verdict, by="bob"))
         answer = await program.page().ask("POST", "/", decided(asked.chunks, "k/1"))
         assert (answer.status, sorted(program.paid)) == (status, paid)
+
+
+async def test_a_page_that_comes_back_behind_the_end_is_answered_and_let_go(tmp_path: Path) -> None:
+    program = Program(tmp_path / "chats.db")
+    page = program.page()
+    await page.ask("POST", "/", said("slow"), leave=lambda answer: b'b"}' in answer.body)
+    answers: list[Any] = []
+
+    async def join() -> None:
+        answers.append(await page.ask("GET", "/k/events", last_event_id="1.99999999"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(join)
+        await anyio.wait_all_tasks_blocked()
+        program.held.set()
+    assert [kind for kind, _, _ in answers[0].frames] == ["run_end"]
+    for last in ("1.99999999", "1.9999999999999999999", "1.9223372036854775808", "1.٣"):
+        assert (await page.ask("GET", "/k/events", last_event_id=last)).status == 204, last
+
+
+async def test_a_page_that_joins_late_sees_all_of_a_run_whose_log_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_MOST_KEPT", 10)
+    words, failed, held = [f"{number} " for number in range(100)], anyio.Event(), anyio.Event()
+
+    class FullLog(MemoryLog):
+        def append(self, run_id: str, entries: Sequence[Any], lease: Any, /) -> Any:
+            async def fail() -> None:
+                failed.set()
+                raise sqlite3.OperationalError("database or disk is full")
+
+            return fail
+
+    async def slow() -> AsyncIterator[bytes]:
+        items = chat(words, finish="stop")
+        for item in items[:90]:
+            yield item
+        await held.wait()
+        for item in items[90:]:
+            yield item
+
+    def run(given: Any) -> Any:
+        return agent_loop(lambda messages, tools: slow(), given.messages(WIRE), wire=WIRE, **given.options)
+
+    page = Page(Chats(journal=tmp_path / "chats.db", run=run, log=FullLog()).app(may=lambda request: True))
+    answers: list[Any] = []
+
+    async def ask(method: str, path: str, body: Any = None) -> None:
+        answers.append(await page.ask(method, path, body))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask, "POST", "/", said("you"))
+        await failed.wait()
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(ask, "GET", "/k/stream")
+        await anyio.wait_all_tasks_blocked()
+        held.set()
+    assert [texts(one.chunks) for one in answers] == ["".join(words)] * 2
