@@ -15,6 +15,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Self, TypedDict
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio import CancelScope, create_task_group
@@ -156,7 +157,7 @@ class ChatRuns:
         self._conversations = Conversations(self._store)
         self._live: dict[str, LiveRun] = {}
         self._scopes: dict[str, CancelScope] = {}
-        self._made_lock: anyio.Lock | None = None
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     # -- what clients ask for --
 
@@ -249,7 +250,7 @@ class ChatRuns:
             RunStillRunning: another process goes on with a run; stop it first.
         """
         runs = await self._conversations.runs(chat_id)
-        async with self._lock:  # nobody begins to go on with one meanwhile
+        async with self._lock(chat_id):  # nobody begins to go on with one meanwhile
             for _, run_id in runs:
                 if (scope := self._scopes.get(run_id)) is not None:
                     scope.cancel()
@@ -265,9 +266,12 @@ class ChatRuns:
         """Goes on with every run whose process has died; returns their conversations."""
         found = []
         for chat_id in dict.fromkeys(chat for chat, _ in await self._conversations.runs()):
-            head = await self._conversations.head(chat_id)
-            if head is not None and head.run_id not in self._live and await self._go_on(head):
-                found.append(chat_id)
+            try:
+                head = await self._conversations.head(chat_id)
+                if head is not None and head.run_id not in self._live and await self._go_on(head):
+                    found.append(chat_id)
+            except JournalError as error:  # the others go on
+                _logger.error("the conversation %r does not go on: %s", chat_id, error)
         return found
 
     def reader(self, joined: Joined) -> RunReader:
@@ -392,18 +396,19 @@ class ChatRuns:
         # Whether a call whose end is not known was settled is for the run to find out.
         return bool(await self.journal.news(turn.run_id)) or await self.journal.suspended(turn.run_id) is None
 
-    @property
-    def _lock(self) -> anyio.Lock:
-        """Held while somebody begins to go on with a run."""
-        self._made_lock = self._made_lock or anyio.Lock()
-        return self._made_lock
+    def _lock(self, chat_id: str) -> anyio.Lock:
+        """Returns what is held while somebody begins to go on with a run of a conversation, or removes it."""
+        found = self._locks.get(chat_id)
+        if found is None:
+            self._locks[chat_id] = found = anyio.Lock()
+        return found
 
     async def _is_held(self, run_id: str) -> bool:
         key = lease_key(run_id)
         return await self._store.hand_over(lambda connection: self._store.is_held(key, connection))()
 
     async def _start(self, turn: ChatTurn) -> None:
-        async with self._lock:
+        async with self._lock(turn.chat_id):
             if turn.run_id in self._live:
                 return
             visit = await self._conversations.visit(turn.run_id)

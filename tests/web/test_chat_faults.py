@@ -148,3 +148,54 @@ async def test_a_page_that_joins_late_sees_all_of_a_run_whose_log_cannot_be_writ
         await anyio.wait_all_tasks_blocked()
         held.set()
     assert [texts(one.chunks) for one in answers] == ["".join(words)] * 2
+
+
+async def test_a_conversation_that_is_being_removed_holds_up_no_other_one(tmp_path: Path) -> None:
+    begun, held = anyio.Event(), anyio.Event()
+
+    def run(given: Any) -> Any:
+        @tool(effect="once")
+        async def pay() -> str:
+            """Pays, and cannot be cut off."""
+            begun.set()
+            with anyio.CancelScope(shield=True):
+                await held.wait()
+            return "paid"
+
+        def ask(messages: list[Any], tools: Any) -> Any:
+            calls = [("c1", "pay", "{}")] if messages[-1]["content"] == "pay" else []
+            return stream(chat(["Yes."], calls, finish="tool_calls" if calls else "stop"))
+
+        return agent_loop(ask, given.messages(WIRE), tools=[pay], wire=WIRE, **given.options)
+
+    page = Page(Chats(journal=tmp_path / "chats.db", run=run).app(may=lambda request: True))
+    removed: list[int] = []
+
+    async def remove() -> None:
+        removed.append((await page.ask("DELETE", "/k")).status)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(page.ask, "POST", "/", said("pay"))
+        await begun.wait()
+        tasks.start_soon(remove)
+        await anyio.wait_all_tasks_blocked()
+        assert texts((await page.ask("POST", "/", said("you", chat="other"))).chunks) == "Yes."
+        assert removed == []
+        held.set()
+    assert removed == [204]
+
+
+async def test_a_row_that_nobody_has_written_keeps_no_other_conversation_from_going_on(tmp_path: Path) -> None:
+    path = tmp_path / "chats.db"
+    program = Program(path)
+    for name in ("a", "b", "c"):
+        await program.page().ask("POST", "/", said("slow", chat=name), leave=lambda answer: b'b"}' in answer.body)
+    await program.chats.aclose()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE turns SET message = x'00' WHERE chat_id = 'a'")
+    program = Program(path)
+    program.held.set()
+    assert await program.chats.recover() == ["b", "c"]
+    page = program.page()
+    assert (await page.ask("GET", "/a")).status == 503
+    assert (await page.ask("DELETE", "/a")).status == 204
