@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
@@ -134,13 +134,14 @@ class Conversations:
         is_over = found is not None and found.outcome not in (None, "left", "suspended")
         return found.run_id if found is not None and is_over else None
 
-    async def fail(self, run_id: str) -> None:
-        """Notes that a visit could not begin, so that the run does not go on by itself."""
+    async def end(self, run_id: str, outcome: Literal["error", "cancelled"]) -> bool:
+        """Notes that a run is not to begin, so that it does not go on by itself; returns False if it is over."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("UPDATE turns SET outcome = 'error' WHERE run_id = ? AND outcome IS NULL", (run_id,))
+        def work(connection: sqlite3.Connection) -> bool:
+            change = "UPDATE turns SET outcome = ? WHERE run_id = ? AND outcome IS NULL"
+            return connection.execute(change, (outcome, run_id)).rowcount > 0
 
-        await self._store.hand_over(work)()
+        return await self._store.hand_over(work)()
 
     async def runs(self, chat_id: str | None = None) -> list[tuple[str, str]]:
         """Returns the conversation and the id of each run, those of all conversations without a `chat_id`."""
@@ -206,7 +207,9 @@ def _begin(
 
 
 def _visit(run_id: str, connection: sqlite3.Connection) -> int:
-    connection.execute("UPDATE turns SET visits = visits + 1, outcome = NULL WHERE run_id = ?", (run_id,))
+    # One that was stopped before it has begun stays so.
+    outcome = "CASE outcome WHEN 'cancelled' THEN outcome END"
+    connection.execute(f"UPDATE turns SET visits = visits + 1, outcome = {outcome} WHERE run_id = ?", (run_id,))
     row = connection.execute("SELECT visits FROM turns WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         raise JournalError(f"the run {run_id!r} belongs to no conversation any more")

@@ -221,12 +221,25 @@ class ChatRuns:
         head = await self._conversations.head(chat_id)
         if head is None or (run_id is not None and run_id != head.run_id):
             return False
-        try:
-            await self.journal.stop(head.run_id)
-        except JournalError:  # it has not begun, or is over
-            return False
+        if not await self._stopped(head.run_id):  # noted for the visit that begins it; it may have begun by now
+            is_noted = not await self._has_begun(head.run_id) and await self._conversations.end(head.run_id, "cancelled")
+            return await self._stopped(head.run_id) or is_noted
         if head.outcome == "suspended":  # nobody goes on with it who would read that
             await self._start(head)
+        return True
+
+    async def _stopped(self, run_id: str) -> bool:
+        try:
+            await self.journal.stop(run_id)
+        except JournalError:  # it has not begun, or is over
+            return False
+        return True
+
+    async def _has_begun(self, run_id: str) -> bool:
+        try:
+            await self.journal.suspended(run_id)
+        except JournalError:  # there is none
+            return False
         return True
 
     async def history(self, chat_id: str) -> list[ChatTurn] | None:
@@ -443,7 +456,7 @@ class ChatRuns:
         try:
             is_lost = isinstance(failure, (RunStillRunning, RunTakenOver))
             if failure is not None and not is_lost and not live.has_end:  # or each request would try once more
-                await self._conversations.fail(turn.run_id)
+                await self._conversations.end(turn.run_id, "error")
         except Exception as error:  # the file is gone, too
             error.__context__ = failure
             failure = error
@@ -474,6 +487,9 @@ class ChatRuns:
             tasks.start_soon(live.keep_waking)
             try:  # not raised here: the group would wrap it
                 async with loop:
+                    found = await self._conversations.turn(turn.run_id)
+                    if found is None or found.outcome == "cancelled":  # before it had begun
+                        loop.stop()
                     async for _ in loop:
                         continue
             except Exception as error:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from chat_client import Page
 from streams import chat, stream
-from test_chat_app import WIRE, Program, decided, said, texts
+from test_chat_app import WIRE, Program, decided, kinds, said, texts
 
 from streamtools import agent_loop, tool
 from streamtools.dispatch import Decision
@@ -199,3 +199,31 @@ async def test_a_row_that_nobody_has_written_keeps_no_other_conversation_from_go
     page = program.page()
     assert (await page.ask("GET", "/a")).status == 503
     assert (await page.ask("DELETE", "/a")).status == 204
+
+
+async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_model(tmp_path: Path) -> None:
+    for place, (method, path) in enumerate((("POST", "/k/stop"), ("DELETE", "/k"))):
+        begun, held, asked = anyio.Event(), anyio.Event(), []
+
+        async def run(given: Any, begun: Any = begun, held: Any = held, asked: Any = asked) -> Any:
+            def ask(messages: list[Any], tools: Any) -> Any:
+                asked.append(messages)
+                return stream(chat(["Yes."], finish="stop"))
+
+            begun.set()
+            await held.wait()
+            return agent_loop(ask, given.messages(WIRE), wire=WIRE, **given.options)
+
+        pages = [Page(Chats(journal=tmp_path / f"{place}.db", run=run).app(may=lambda request: True)) for _ in "ab"]
+        answers: list[Any] = []
+
+        async def begin(page: Page = pages[0], answers: Any = answers) -> None:
+            answers.append(await page.ask("POST", "/", said("you")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(begin)
+            await begun.wait()
+            assert (await pages[1].ask(method, path, {})).status == 204  # of another process
+            held.set()
+        assert (kinds(answers[0]), asked) == (["start", "abort", "[DONE]"], []), path
+        assert (await pages[0].ask("GET", "/k/stream")).status == 204
