@@ -25,6 +25,7 @@ from functools import partial
 from inspect import isawaitable
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import unquote
 from uuid import uuid4
 
 import anyio
@@ -477,5 +478,10 @@ class _Writer:
 def _path(scope: Mapping[str, Any]) -> list[str]:
     """Returns the parts of the path behind the place at which the application is mounted."""
     path, root = scope["path"], scope.get("root_path", "")
+    raw = scope.get("raw_path") or b""
+    if b"%2f" in raw.lower():  # a part that has a slash
+        parts, mounted = [unquote(part.decode("latin-1")) for part in raw.split(b"/") if part], root.split("/")
+        above = [part for part in mounted if part]
+        return parts[len(above) :] if parts[: len(above)] == above else parts
     rest = path[len(root) :] if root and path.startswith(root) else path
     return [part for part in rest.split("/") if part]

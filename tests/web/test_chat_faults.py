@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import pytest
@@ -227,3 +228,26 @@ async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_mode
             held.set()
         assert (kinds(answers[0]), asked) == (["start", "abort", "[DONE]"], []), path
         assert (await pages[0].ask("GET", "/k/stream")).status == 204
+
+
+async def test_a_conversation_whose_id_has_a_slash_is_asked_for_by_its_encoded_path(tmp_path: Path) -> None:
+    for at, (chat_id, encoded) in enumerate((("a/b", "a%2Fb"), ("../k", "..%2fk"), ("a/%2F", "a%2F%252F"))):
+        asked: list[tuple[str, str]] = []
+
+        def may(request: Any, asked: list[tuple[str, str]] = asked) -> bool:
+            asked.append((request.chat_id, request.act))
+            return True
+
+        app = Program(tmp_path / f"{at}.db").chats.app(may=may)
+        for root in ("", "/api/chat"):
+
+            async def mounted(scope: Any, receive: Any, send: Any, root: str = root, app: Any = app) -> None:
+                raw = f"{root}{scope['path']}"
+                await app({**scope, "root_path": root, "path": unquote(raw), "raw_path": raw.encode()}, receive, send)
+
+            page, message = Page(mounted), f"m{root}"
+            assert (await page.ask("POST", "/", said("you", chat=chat_id, id=message))).status == 200
+            assert (await page.ask("GET", f"/{encoded}")).json["id"] == chat_id
+            assert (await page.ask("POST", f"/{encoded}/stop", {})).status == 204
+        assert set(asked) == {(chat_id, "run"), (chat_id, "read"), (chat_id, "stop")}
+        assert (await page.ask("DELETE", f"/{encoded}")).status == 204
