@@ -222,7 +222,8 @@ class ChatRuns:
         if head is None or (run_id is not None and run_id != head.run_id):
             return False
         if not await self._stopped(head.run_id):  # noted for the visit that begins it; it may have begun by now
-            is_noted = not await self._has_begun(head.run_id) and await self._conversations.end(head.run_id, "cancelled")
+            is_known = await self._has_begun(head.run_id)
+            is_noted = not is_known and await self._conversations.end(head.run_id, "cancelled")
             return await self._stopped(head.run_id) or is_noted
         if head.outcome == "suspended":  # nobody goes on with it who would read that
             await self._start(head)
