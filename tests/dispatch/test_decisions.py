@@ -604,7 +604,7 @@ async def test_frames_recordings_spans_page_and_terminal_say_who_decided_and_whe
     assert (event.by, event.at, event.reason) == (("ann", "bob\u202e"), 1_700_000_007.25, "as agreed")
     assert [one for one in Recording.read(path).events if isinstance(one, ApprovalResolved)] == [event]
     (frame,) = [sent for sent in map(encode_event, seen) if sent is not None and sent[0] == "approval_resolved"]
-    assert (frame[1]["by"], frame[1]["at"]) == (event.by, event.at)
+    assert (tuple(frame[1]["by"]), frame[1]["at"]) == (event.by, event.at)
     assert encode_event(asked) is not None
     assert "'requires': 2" in str(encode_event(asked))
     (span,) = [one for one in exporter.get_finished_spans() if one.name == "streamtools.approval pay"]
