@@ -10,9 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.util._once import Once
 from streams import anthropic
 from tapping import CALL, Server, read, tapped
 
@@ -133,7 +135,9 @@ async def test_the_page_shows_what_became_of_calls() -> None:
     assert "nobody has asked for it" in page(watch)
 
 
-async def test_the_page_of_a_trace_shows_what_became_of_calls(tmp_path: Path) -> None:
+async def test_the_page_of_a_trace_shows_what_became_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)  # as nothing else unsets it
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     path = tmp_path / "trace.json"
     with configure("jaeger-file", path=path) as providers:
         await claimed_missed_and_left(Server(TWO))
