@@ -275,7 +275,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
     "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", goes_on=True),
-    "cancelled": RunOutcomeFacts(words="`AgentLoop.stop` was called"),
+    "cancelled": RunOutcomeFacts(words="somebody stopped it"),
     "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end", goes_on=True),
 }
 """Every end of a run, with its words."""
