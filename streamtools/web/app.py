@@ -18,6 +18,7 @@ https://asgi.readthedocs.io/en/latest/specs/www.html
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ import anyio
 import orjson
 from anyio import CancelScope, create_task_group
 
-from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError
+from ..errors import BadRequest, ChatConflict, JournalError, LocalProtocolError, RunStillRunning
 from ..events import AttemptDiscarded, Event
 from ..limits import checked_bound
 from ..pipelines.held import HeldBack
@@ -51,6 +52,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 Act: TypeAlias = Literal["run", "read", "stop", "delete"]
+_logger = logging.getLogger("streamtools")
 _HEARTBEAT = b": \n\n"
 _NO_HEADERS: Mapping[str, str] = {}
 _STATUS = {"unknown_message": 404, "expired": 410, "bad_id": 400, "nothing_said": 400}
@@ -125,8 +127,11 @@ class ChatApp:
             await request.refuse(error.status, "bad_request", str(error))
         except ChatConflict as error:
             await request.refuse(_STATUS.get(error.code, 409), error.code, str(error))
-        except JournalError:
+        except RunStillRunning:
             await request.refuse(503, "unavailable", "the conversation is in use elsewhere; try again")
+        except JournalError:
+            _logger.exception("a request about a conversation could not be answered")
+            await request.refuse(500, "internal_error", "the conversation cannot be read")
         except _GoneError:
             return
 
@@ -232,7 +237,10 @@ class _Request:
 
     async def _join(self, chat_id: str, encoder: Callable[[Joined], Encoder]) -> None:
         await self._check(chat_id, "read")
-        joined = await self._chats.join(chat_id)
+        await self._show(await self._chats.join(chat_id), encoder)
+
+    async def _show(self, joined: Joined | None, encoder: Callable[[Joined], Encoder]) -> None:
+        """Streams a run, or says that nothing is left to read."""
         if joined is None:
             await self._empty(204)
         else:
@@ -242,16 +250,9 @@ class _Request:
         await self._check(chat_id, "read")
         seen = _EVENT_ID.fullmatch(self._header(b"last-event-id"))
         joined = await self._chats.join(chat_id)
-        if seen is None:
-            if joined is None:
-                await self._empty(204)
-                return
-        else:
+        if seen is not None:
             joined = await self._chats.joined(chat_id, int(seen[1]), int(seen[2]))
-            if joined is None:
-                await self._empty(204)
-                return
-        await self._stream(partial(self._write, joined, self._own_encoder(joined)))
+        await self._show(joined, self._own_encoder)
 
     async def _stop(self, chat_id: str) -> None:
         body = await self._body()
