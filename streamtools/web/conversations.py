@@ -57,6 +57,11 @@ class ChatTurn:
     outcome: str | None
     """A `RunOutcome`, of the latest visit that came to its end; None if there was none."""
 
+    @property
+    def is_open(self) -> bool:
+        """True if the run goes on by itself, or when somebody has answered."""
+        return self.outcome in (None, "left", "suspended")
+
 
 class Conversations:
     """The conversations in a journal's file.
@@ -131,8 +136,7 @@ class Conversations:
         """Returns the run that began so many runs before this one, in any conversation, if it is over."""
         number = int(turn.run_id.rpartition("/")[2]) - count
         found = await self._one(f"SELECT {_COLUMNS} FROM turns WHERE number = ?", number)
-        is_over = found is not None and found.outcome not in (None, "left", "suspended")
-        return found.run_id if found is not None and is_over else None
+        return None if found is None or found.is_open else found.run_id
 
     async def end(self, run_id: str, outcome: Literal["error", "cancelled"]) -> bool:
         """Notes that a run is not to begin, so that it does not go on by itself; returns False if it is over."""

@@ -27,23 +27,18 @@ from ..events import (
     CausedEvent,
     Event,
     OutputDelta,
-    ReasoningDelta,
-    RefusalDelta,
     StreamEnd,
-    TextDelta,
-    ToolCallDelta,
     ToolCallFragment,
     UnknownPayload,
 )
 from ..parts import RUN_OUTCOMES
 from ..pipelines.agent_loop import AgentLoop
 from ..text import type_name
-from .log import VISIT, Entry, Log, VisitEnd
+from .log import DELTAS, VISIT, Entry, Log, VisitEnd
 from .shown import ShownRun
 
 _BATCH_S = 0.05
 _WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
-_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 _MOST_KEPT = 20_000  # entries in memory; earlier ones are read from the log
 _HIDDEN = (OutputDelta, ToolCallFragment, UnknownPayload)
 _UNSHOWN = {"request": None, "resume_from": None, "provider_state": None, "usage_raw": None}
@@ -75,8 +70,6 @@ class LiveRun:
         self.first = visit * VISIT
         """The number in front of those of this visit."""
         self.ended: VisitEnd | None = None
-        self.failure: Exception | None = None
-        """The error that ended the run here."""
         self.has_moved = False
         """True if another process goes on with the run."""
         self._shown = shown
@@ -160,7 +153,7 @@ class LiveRun:
             self._is_unwritten = True
             self._unwritten.set()
         if self._awaited is not None:
-            if type(entry) not in _DELTAS or monotonic() >= self._woken_at + _WAKE_EACH_S:
+            if type(entry) not in DELTAS or monotonic() >= self._woken_at + _WAKE_EACH_S:
                 self._wake()
             else:
                 self._overdue.set()
@@ -202,7 +195,6 @@ class LiveRun:
             self._end = VisitEnd(self._last + 1, "left")
         elif self._end is None:
             self._end = VisitEnd(self._last + 1, "error", getattr(failure, "kind", "internal_error"))
-        self.failure = failure
         self._entries.append(self._end)
         self.ended = self._end
         self._wake()

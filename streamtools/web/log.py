@@ -35,9 +35,9 @@ _TABLE = (
     " body BLOB NOT NULL, PRIMARY KEY (run_id, seq)) WITHOUT ROWID"
 )
 _MAX_BODY_BYTES = 64 << 20
-_DELTAS: dict[str, Callable[..., Event]] = {
-    kind.__name__: kind for kind in (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
-}
+DELTAS: frozenset[type[Any]] = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
+"""The deltas that readers see: those of one kind in a row may be joined."""
+_DELTAS: dict[str, Callable[..., Event]] = {kind.__name__: kind for kind in DELTAS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def written_entries(entries: Sequence[Entry]) -> bytes:
     key: Any = None
     for entry in entries:
         kind = type(entry)
-        if kind.__name__ in _DELTAS:
+        if kind in DELTAS:
             text: str
             if isinstance(entry, ToolCallDelta):
                 call_id, text = entry.call_id, entry.delta

@@ -12,11 +12,10 @@ from typing import Any
 
 import anyio
 
-from ..events import AttemptDiscarded, Event, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from ..events import AttemptDiscarded, Event, ToolCallDelta
 from .live import LiveRun
-from .log import Entry, Log, VisitEnd
+from .log import DELTAS, Entry, Log, VisitEnd
 
-_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta)
 _BEFORE = 2  # a visit may begin by taking something back, with the number in front of its first
 _MOST_LOOKS = 10
 LOOKS_EVERY_S = 0.2
@@ -139,7 +138,7 @@ def joined(entries: Sequence[Entry], shown: int = -1) -> Sequence[Entry]:
             continue
         if row:
             found.append(_joined(row))
-        if kind in _DELTAS:
+        if kind in DELTAS:
             row, key = [entry], (kind, (entry.step, getattr(entry, "call_id", None)))  # type: ignore[union-attr]
         else:
             row, key = [], None

@@ -120,20 +120,8 @@ Run = Callable[[Chat], AgentLoop | Awaitable[AgentLoop]]
 
 
 class ChatRuns:
-    """The conversations of a journal, and the runs in them. `streamtools.web.Chats` serves them.
-
-    Args:
-        journal: the file that keeps all of it: a path, a `SqliteStore` or a `Journal`. Several processes may share it.
-        run: makes the run of a conversation, with ``**chat.options``; it may be async. For a run that goes on it is
-            called again, and has to make the same one.
-        log: keeps what readers may see; by default the same file.
-        privacy: what leaves of each conversation: the policy of its runs, and of what is read of them later.
-        max_logs: how many runs may have begun since before the log of one that is over is removed.
-
-    Raises:
-        TypeError: `run` is no function, or `journal` nothing that keeps runs.
-        ValueError: `max_logs` is out of range.
-    """
+    """The conversations of a journal, and the runs in them, for any server. Make them with `Chats`, which has the same
+    arguments and serves them over HTTP."""
 
     def __init__(
         self,
@@ -344,8 +332,7 @@ class ChatRuns:
         decisions = list[Decision]()
         if waiting is not None and not _is_over(head):
             decisions = [found for one in given.approvals if (found := _decision(waiting, one, by)) is not None]
-        may_wait = head.outcome in (None, "left", "suspended")
-        results = _results(head.run_id, given, calls, seen) if may_wait else []
+        results = _results(head.run_id, given, calls, seen) if head.is_open else []
         if not decisions and not results:
             if (place := await repeated(self.journal, head.run_id, given, seen)) is not None:
                 await self._go_on(head, resumes=head.outcome == "suspended")  # its process may have died behind them
