@@ -77,6 +77,7 @@ class LiveRun:
         self._finish = finish
         self._loop: AgentLoop | None = None
         self._copies: Any = None
+        self._is_withheld = False  # the rest of it, since the policy failed
         self._entries: list[Entry] = []
         self._dropped = 0  # from the beginning of `_entries`
         self._dropped_to = -1  # the number of the last of them
@@ -104,10 +105,17 @@ class LiveRun:
 
     def on_event(self, event: Event) -> None:
         """Adds an event."""
-        if isinstance(event, _HIDDEN):
+        if self._is_withheld or isinstance(event, _HIDDEN):
             return
         for added in self._shown.added(event, self.first + event.seq - 1):
-            copies: Iterable[Event] = (added,) if self._copies is None else self._copies.of(added)
+            try:
+                copies: Iterable[Event] = (added,) if self._copies is None else self._copies.of(added)
+            except Exception as error:  # the policy's function: nothing more leaves
+                self._is_withheld = True
+                _logger.error(
+                    "run %s: readers see no more of it, since its policy failed (%s)", self.run_id, type_name(error)
+                )
+                return
             for one in copies:
                 self._add(_entry(one, self.first, is_new=added is not event))
         if isinstance(event, StreamEnd):
@@ -118,7 +126,9 @@ class LiveRun:
         assert self._loop is not None, "it was attached"
         suspended = self._loop.suspended
         kind = None
-        if outcome is not None and RUN_OUTCOMES[outcome].is_error:  # type: ignore[index]
+        if self._is_withheld:
+            outcome, kind = "error", "internal_error"
+        elif outcome is not None and RUN_OUTCOMES[outcome].is_error:  # type: ignore[index]
             kind = error.kind if isinstance(error, StreamError) else "internal_error"
         waiting = () if suspended is None else tuple(call.call_id for call in suspended.calls)
         self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting)

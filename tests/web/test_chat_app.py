@@ -422,6 +422,18 @@ async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(tmp_path: Pa
     events = await page.ask("GET", "/k/events", last_event_id="1.0")
     assert b"you" not in events.body
 
+    def fails(text: str) -> str:
+        if "you" in text:
+            raise KeyError("you")
+        return text
+
+    page = Program(tmp_path / "failing.db", privacy=Privacy(redact=fails)).page()
+    for answer in (await page.ask("POST", "/", said("you")), await page.ask("GET", "/k/events", last_event_id="1.0")):
+        assert b"you" not in answer.body
+        assert any(word in answer.body for word in (b'"type":"error"', b'"outcome":"error"')), (
+            "it is not shown as whole"
+        )
+
 
 async def test_only_those_who_may_are_answered(program: Program) -> None:
     seen: list[tuple[str, str]] = []
