@@ -11,7 +11,18 @@ import pytest
 from wire_cases import CASES
 
 from benchmarks import counted, footprint, instructions
-from benchmarks.instructions import OF_TURNS, TABLE, compare, conditions, delta_jobs, main, turn_jobs, updated
+from benchmarks.instructions import (
+    OF_TURNS,
+    SEEDS,
+    TABLE,
+    compare,
+    conditions,
+    delta_jobs,
+    lowest,
+    main,
+    turn_jobs,
+    updated,
+)
 from streamtools.wires import WIRES
 
 ROWS: dict[str, dict[str, Any]] = {
@@ -50,6 +61,22 @@ def test_a_figure_is_judged_by_two_percent_and_the_limit_is_not_judged() -> None
     for now, expected in cases:
         verdicts = {(each.row, each.mode, each.word) for each in compare(ROWS, now) if each.word}
         assert verdicts == expected, now
+
+
+def test_only_a_figure_above_the_table_in_every_layout_of_memory_stays_above() -> None:
+    counted_again: list[str] = []
+
+    def again(seed: str) -> dict[str, dict[str, int]]:
+        counted_again.append(seed)
+        return figures(a={"limit": 10, "parse": 1019, "pipeline": 2100}, b={"parse": 1100 + int(seed)})
+
+    assert lowest(ROWS, figures(), again) == figures()
+    assert counted_again == []
+    first = figures(a={"limit": 10, "parse": 1030, "pipeline": 2000}, b={"parse": 1101})
+    now = lowest(ROWS, first, again)
+    assert now == figures(a={"limit": 10, "parse": 1019, "pipeline": 2000}, b={"parse": 1101})
+    assert counted_again == list(SEEDS[1:])
+    assert [each.row for each in compare(ROWS, now) if each.word] == ["b"]
 
 
 def test_an_update_changes_only_rows_that_moved_and_gives_them_the_reason() -> None:
