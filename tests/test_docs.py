@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -42,14 +43,19 @@ def test_every_warning_code_is_on_the_page_about_debugging() -> None:
 
 
 @cache
-def tables() -> ModuleType:
-    """The program that writes the tables."""
-    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
+def script(name: str) -> ModuleType:
+    """A program that writes something into the pages."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def tables() -> ModuleType:
+    """The program that writes the tables."""
+    return script("tables")
 
 
 def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
@@ -59,6 +65,16 @@ def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
 
 
 # -- the pages about wires ---------------------------------------------------------------------------------------------
+
+
+def test_the_moving_picture_is_what_both_loops_do_on_a_mock_clock() -> None:
+    pytest.importorskip("anthropic", reason="THERE IS NO ANTHROPIC SDK: the moving picture was not made again")
+    picture = script("moving_picture")
+    sdk, ours = picture.measured()
+    assert picture.PICTURE.read_text(encoding="utf-8") == picture.drawn([sdk, ours]), "python docs/moving_picture.py"
+    written = sdk.writes[0][1]
+    assert min(began for began, _ in sdk.runs.values()) >= written
+    assert all(abs(ours.runs[call][0] - ours.arguments[call][1]) < 1e-6 for call in ours.runs)
 
 
 def test_every_wire_has_its_page_which_the_table_of_wires_links() -> None:
