@@ -30,7 +30,7 @@ BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/
   $(addprefix --ignore=tests/pipelines/test_,branches.py endless_streams_through_the_pipeline.py) \
   --ignore=tests/sources/test_sockets.py
 # What is tried with agent frameworks; Strands has a venv of its own.
-BY_AGENTS := agents_tap crashes framework_tools langgraph langgraph_approvals langgraph_once pydantic_ai pydantic_ai_approvals pydantic_ai_once smolagents smolagents_once
+BY_AGENTS := agents_tap crashes framework_tools langgraph langgraph_approvals langgraph_once peers pydantic_ai pydantic_ai_approvals pydantic_ai_once smolagents smolagents_once
 BY_CLIENTS := tests/web/test_ai_sdk.py tests/web/test_ai_sdk_live.py tests/web/test_ag_ui_client.py tests/web/clients
 BY_STRANDS := agents_tap crashes framework_tools strands strands_once
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"

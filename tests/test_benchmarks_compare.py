@@ -98,7 +98,7 @@ def test_the_table_has_every_figure() -> None:
 
 
 def test_the_plot_is_made_of_the_stored_figures_byte_for_byte() -> None:
-    """Else: ``python -m benchmarks.compare.plot --readme README.md``."""
+    """Else: ``python -m benchmarks.compare.plot --page docs/figures.md``."""
     assert (REPOSITORY / "docs" / "compare.svg").read_text(encoding="utf-8") == svg(FIGURES)
 
 
@@ -119,14 +119,12 @@ def test_a_wrong_answer_and_one_that_raised_are_shown_as_such() -> None:
     assert "raised KeyError" in "\n".join(table(figures))
 
 
-def test_the_readme_tells_the_stored_figures() -> None:
-    page = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    if BEGIN not in page:
-        pytest.skip("the README does not show the comparison")
+def test_the_page_of_figures_has_the_stored_ones() -> None:
+    page = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
     assert with_block(page, FIGURES) == page
 
 
-def test_the_readmes_block_is_made_anew_between_its_markers() -> None:
+def test_the_block_of_the_page_is_made_anew_between_its_markers() -> None:
     page = with_block(f"before\n{BEGIN}\nold\n{END}\nafter\n", FIGURES)
     assert page == f"before\n{block(FIGURES)}\nafter\n"
     with pytest.raises(ValueError, match="the page has no"):

@@ -1,6 +1,6 @@
-"""Draws the figures: ``python -m benchmarks.compare.plot [FIGURES] [SVG] [--readme README.md]``.
+"""Draws the figures: ``python -m benchmarks.compare.plot [FIGURES] [SVG] [--page docs/figures.md]``.
 
-The same figures give the same bytes. ``--readme`` also writes the plot and its paragraph between the two markers of
+The same figures give the same bytes. ``--page`` also writes the plot and its paragraph between the two markers of
 that file. The colours follow the reader's theme; the plot brings its own background, so that it can be read where the
 page's theme is another than the system's.
 """
@@ -143,8 +143,8 @@ def _x(microseconds: float) -> float:
 
 
 def block(figures: Figures) -> str:
-    """What stands between the markers of the README."""
-    picture = "![CPU time per event of streamtools, the SDKs and other libraries](docs/compare.svg)"
+    """What stands between the markers of the page."""
+    picture = "![CPU time per event of streamtools, the SDKs and other libraries](compare.svg)"
     told = textwrap.fill(paragraph(figures), 120, break_on_hyphens=False, break_long_words=False)
     return f"{BEGIN}\n{picture}\n\n{told}\n{END}"
 
@@ -163,13 +163,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare.plot", description="Draw the comparison.")
     parser.add_argument("figures", type=Path, nargs="?", default=STORED)
     parser.add_argument("svg", type=Path, nargs="?", default=PLOT)
-    parser.add_argument("--readme", type=Path, metavar="FILE", help="write plot and paragraph between FILE's markers")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write plot and paragraph between FILE's markers")
     options = parser.parse_args()
     figures = load(options.figures)
     options.svg.write_text(svg(figures), encoding="utf-8")
-    if options.readme is not None:
-        page = options.readme.read_text(encoding="utf-8")
-        options.readme.write_text(with_block(page, figures), encoding="utf-8")
+    if options.page is not None:
+        page = options.page.read_text(encoding="utf-8")
+        options.page.write_text(with_block(page, figures), encoding="utf-8")
 
 
 if __name__ == "__main__":
