@@ -35,6 +35,7 @@ BY_CLIENTS := tests/web/test_ai_sdk.py tests/web/test_ai_sdk_live.py tests/web/t
 BY_STRANDS := agents_tap crashes framework_tools strands strands_once
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
+PYTHONS ?=
 ARGS ?=
 
 # pyright must not go to the network to look for a newer version of itself.
@@ -101,6 +102,9 @@ test-pydantic: $(PYDANTICS:%=test-pydantic-%)  ## the tool boundary with each ol
 test-oldest: $(OLDEST)/.installed  ## with the lowest version of each dependency and extra that pyproject.toml names
 	STREAMTOOLS_OLDEST=1 $(OLDEST)/bin/python -m pytest -n $(JOBS) -m "not sweep" $(BY_OLDEST) $(ARGS)
 
+test-pythons: $(BIN)/pip  ## the quick tests on each Python from 3.11 on that is here: make test-pythons PYTHONS="3.12 3.13"
+	$(BIN)/python -m release.pythons --jobs $(JOBS) $(PYTHONS) --pytest $(ARGS)
+
 test-pydantic-%: .venv-pydantic-%/.installed
 	.venv-pydantic-$*/bin/python -m pytest -n $(JOBS) $(BY_PYDANTIC) $(ARGS)
 
@@ -148,7 +152,7 @@ format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock .node-web
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-python-* .venv-ray .venv-dbos .aimock .node-web
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 

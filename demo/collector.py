@@ -17,12 +17,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import TracerProvider, format_trace_id
 
+from streamtools.extras import missing
+
 from .errors import DemoError
 
 __all__ = ["Collector"]
 
 VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-INSTALL = "pip install 'llm-streamtools[otlp]'"
 TIMEOUT_S = 3.0  # a collector on this machine answers within milliseconds
 
 
@@ -50,7 +51,7 @@ class Collector:
         try:
             found = importlib.import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
         except ImportError as error:
-            raise DemoError(f"the environment names a collector, but its exporter is not here: {INSTALL}") from error
+            raise DemoError(missing("the environment names a collector: the OTLP exporter", "otlp")) from error
         return cls(endpoint, found.OTLPSpanExporter(timeout=TIMEOUT_S))
 
     def listen(self, provider: TracerProvider) -> None:

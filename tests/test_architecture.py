@@ -24,6 +24,7 @@ LAYERS = (
     (
         "_version",
         "on_demand",
+        "extras",
         "warning_codes",
         "text",
         "limits",

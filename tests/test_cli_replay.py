@@ -127,5 +127,5 @@ def test_without_rich_the_extra_is_named(
     monkeypatch.setitem(__import__("sys").modules, "streamtools.view.terminal", None)
     monkeypatch.delattr("streamtools.view.terminal", raising=False)
     assert main(["replay", path]) == 1
-    assert "this needs rich: pip install 'llm-streamtools[terminal]'" in capsys.readouterr().err
+    assert "rich is not installed; the extra `terminal`: pip install 'path/to/checkout[terminal]'" in capsys.readouterr().err
     assert main(["replay", path, "--check"]) == 0

@@ -241,7 +241,7 @@ def test_the_wheel_holds_the_package_and_its_metadata_without_the_demo(wheel: zi
     names = wheel.namelist()
     assert {name.partition("/")[0] for name in names} == {
         "streamtools",
-        f"llm_streamtools-{streamtools.__version__}.dist-info",
+        f"streamtools-{streamtools.__version__}.dist-info",
     }
     assert [name for name in names if "demo" in name or name.endswith((".gguf", ".sse"))] == []
 
@@ -253,6 +253,6 @@ def test_the_wheel_takes_at_most_4_2_mb_unpacked(wheel: zipfile.ZipFile) -> None
 def test_the_wheel_carries_name_version_and_licence(wheel: zipfile.ZipFile) -> None:
     (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     text = wheel.read(metadata).decode()
-    assert f"Name: llm-streamtools\nVersion: {streamtools.__version__}\n" in text
+    assert f"Name: streamtools\nVersion: {streamtools.__version__}\n" in text
     assert "License-Expression: Apache-2.0" in text
     assert metadata.replace("METADATA", "licenses/LICENSE") in wheel.namelist()

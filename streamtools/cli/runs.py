@@ -16,6 +16,7 @@ import anyio
 from ..dispatch.journal import Journal, StoredRun
 from ..dispatch.store_sqlite import SqliteStore, StoredCall
 from ..errors import StreamToolsError
+from ..extras import missing
 from ..text import printable
 from .common import add_command, cells, pad
 
@@ -133,7 +134,7 @@ def _send(found: list[tuple[StoredRun, list[StoredCall]]], endpoint: str) -> Non
 
         telemetry = configure("otlp", endpoint=endpoint, set_global=False)
     except ImportError as error:
-        raise StreamToolsError("--otlp needs OpenTelemetry's exporter: pip install llm-streamtools[otlp]") from error
+        raise StreamToolsError(missing("--otlp: the OTLP exporter", "otlp")) from error
     with telemetry:
         dead = [
             DeadRun(

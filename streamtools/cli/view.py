@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from ..errors import StreamToolsError
+from ..extras import missing
 from ..files import write_private
 from ..limits import Limits
 from ..record import Recording
@@ -102,7 +103,7 @@ def terminal() -> ModuleType:
     try:
         from ..view import terminal as found
     except ImportError as error:
-        raise StreamToolsError("this needs rich: pip install 'llm-streamtools[terminal]'") from error
+        raise StreamToolsError(missing("rich", "terminal")) from error
     return found
 
 

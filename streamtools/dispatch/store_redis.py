@@ -1,4 +1,4 @@
-"""Keeps calls from running twice on several machines, by a store in Redis. ``pip install llm-streamtools[redis]``
+"""Keeps calls from running twice on several machines, by a store in Redis (extra ``redis``).
 
 A call is a hash under `prefix` and its key, and each operation is one script on it, so it happens as a whole or not at
 all. Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent
@@ -39,6 +39,7 @@ from hashlib import sha256
 from typing import Any
 
 from ..errors import LocalProtocolError, ToolNotStarted
+from ..extras import missing
 from ..limits import checked_bound
 from .store import (
     Claim,
@@ -60,7 +61,7 @@ try:
     from redis.exceptions import TimeoutError as NoAnswer
     from redis.retry import Retry
 except ImportError as error:  # pragma: no cover - it is installed where this is measured
-    raise ImportError('the client of Redis is not installed: pip install "llm-streamtools[redis]"') from error
+    raise ImportError(missing("the client of Redis", "redis")) from error
 
 _NOW = """
 local time = redis.call('TIME')

@@ -4,7 +4,7 @@
     (yours)     (cache)        read, bounded   approved  validated     per call       blocks, value
 
 Start with `fetch_tools`. The session is yours: the code that opened it keeps it open, and closes it. The package
-``mcp`` (``pip install llm-streamtools[mcp]``) is not imported before one of its objects is passed.
+``mcp`` (extra ``mcp``) is not imported before one of its objects is passed.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.trace import SpanContext, StatusCode, format_span_id, format_trace_id
 
 from ..errors import LocalProtocolError
+from ..extras import missing
 from ..files import write_private
 
 ExporterName = Literal["otlp", "jaeger-file", "console", "memory"]
@@ -297,7 +298,7 @@ def _otlp(settings: _Settings) -> SpanExporter:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise ImportError('the OTLP exporter is not installed: pip install "llm-streamtools[otlp]"') from error
+        raise ImportError(missing("the OTLP exporter", "otlp")) from error
     # An address that is passed is used as it is, while the SDK appends the path to that of the environment variable.
     url = settings.endpoint
     if url is not None and not url.rstrip("/").endswith(OTLP_TRACES_PATH):

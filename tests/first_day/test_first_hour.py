@@ -67,9 +67,9 @@ def test_an_extra_that_is_missing_is_named_with_its_installation(tmp_path: Path)
     done = run(WITHOUT, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        'the client of Redis is not installed: pip install "llm-streamtools[redis]"',
-        'Ray is not installed: pip install "llm-streamtools[ray]"',
-        'the OTLP exporter is not installed: pip install "llm-streamtools[otlp]"',
+        "the client of Redis is not installed; the extra `redis`: pip install 'path/to/checkout[redis]'",
+        "Ray is not installed; the extra `ray`: pip install 'path/to/checkout[ray]'",
+        "the OTLP exporter is not installed; the extra `otlp`: pip install 'path/to/checkout[otlp]'",
     ]
 
 

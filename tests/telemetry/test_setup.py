@@ -186,7 +186,7 @@ def test_a_failed_write_is_no_success(tmp_path: Path, caplog: pytest.LogCaptureF
 
 def test_otlp_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(ImportError, match=r'pip install "llm-streamtools\[otlp\]"'):
+    with pytest.raises(ImportError, match=r"the extra `otlp`: pip install 'path/to/checkout\[otlp\]'"):
         configure("otlp", set_global=False)
 
 

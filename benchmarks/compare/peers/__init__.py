@@ -50,7 +50,7 @@ _LANGCHAIN = {
     CHAT: ("langchain-openai", "langchain-core", "openai"),
     ANTHROPIC: ("langchain-anthropic", "langchain-core", "anthropic"),
 }
-_OURS = "llm-streamtools"
+_OURS = "streamtools"
 PEERS = (
     Peer("limit", "the limit: split, orjson.loads", needs=("orjson",)),
     Peer("ours_parse", "streamtools: parse()", needs=(_OURS,)),

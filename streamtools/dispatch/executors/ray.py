@@ -37,6 +37,7 @@ from ...errors import (
     ToolTimeout,
 )
 from ...event_loop import call_soon
+from ...extras import missing
 from ...limits import checked_bound
 from ...parts import WaitReason
 from ...telemetry.carrier import carried
@@ -65,7 +66,7 @@ try:
     import ray
     from ray.exceptions import RayError
 except ImportError as error:  # pragma: no cover - it is installed where this is measured
-    raise ImportError('Ray is not installed: pip install "llm-streamtools[ray]"') from error
+    raise ImportError(missing("Ray", "ray")) from error
 
 
 LATE_S = 0.5  # an actor ends a call at its deadline; this is for one that cannot
