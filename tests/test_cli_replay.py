@@ -121,11 +121,23 @@ def test_view_makes_a_page_of_a_recording_or_prints_it(path: str, capsys: pytest
     assert "= rain in Oslo" in capsys.readouterr().out
 
 
-def test_without_rich_the_extra_is_named(
+def test_without_rich_a_replay_is_plain_and_names_the_extra(
     path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "streamtools.view.terminal", None)
     monkeypatch.delattr("streamtools.view.terminal", raising=False)
-    assert main(["replay", path]) == 1
-    assert "rich is not installed; the extra `terminal`: pip install 'path/to/checkout[terminal]'" in capsys.readouterr().err
+    missing = "rich is not installed; the extra `terminal`: pip install 'path/to/checkout[terminal]'"
+    assert main(["replay", path, "--fast"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        f"step 1 · {ANTHROPIC}",
+        "Let me look.",
+        'get_weather {"city": "Oslo"}',
+        "get_weather ok = rain in Oslo",
+        f"step 2 · {ANTHROPIC}",
+        "Rain.",
+    ]
+    assert err == f"{missing}. Until then, plainly:\n"
+    assert main(["view", path, "--terminal"]) == 1
+    assert missing in capsys.readouterr().err
     assert main(["replay", path, "--check"]) == 0

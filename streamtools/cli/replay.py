@@ -12,8 +12,10 @@ import anyio
 
 from ..codec import written_event
 from ..errors import StreamToolsError
+from ..events import Event, Observation, StreamEnd, StreamStart, TextDelta, TextEnd, ToolCallEnd
 from ..record import Recording, Replay, replay
 from ..record.recording import shown_ids
+from ..text import printable
 from .common import FAILED, add_command
 from .view import terminal
 
@@ -78,15 +80,27 @@ def _replay(options: argparse.Namespace) -> int:
         run = replay(recording, speed=speed)
         anyio.run(_print, run)
     else:
-        with terminal().TerminalView() as view:
-            run = replay(recording, speed=speed, observers=[view])
-            anyio.run(_finish, run)
+        run = _show(recording, speed)
     for reason in run.unchecked:
         print(f"not decoded again: {reason}", file=sys.stderr)
     # With --check they are the answer, else a remark beside it, which must not be in the JSON.
     for difference in run.differences:
         print(difference, file=sys.stdout if options.check else sys.stderr)
     return FAILED if run.differences else 0
+
+
+def _show(recording: Recording, speed: float) -> Replay:
+    try:
+        view = terminal().TerminalView()
+    except StreamToolsError as error:
+        print(f"{error}. Until then, plainly:", file=sys.stderr)
+        run = replay(recording, speed=speed)
+        anyio.run(_print_plainly, run)
+        return run
+    with view:
+        run = replay(recording, speed=speed, observers=[view])
+        anyio.run(_finish, run)
+    return run
 
 
 def _recording(path: str, run: str | None) -> Recording:
@@ -120,6 +134,33 @@ async def _finish(run: Replay) -> None:
     async with run:
         async for _ in run:
             pass
+
+
+async def _print_plainly(run: Replay) -> None:
+    async with run:
+        async for event in run:
+            if (line := _plain(event)) is not None:
+                print(printable(line), end="", flush=True)
+
+
+def _plain(event: Event) -> str | None:
+    """Returns what a step, a text, a call or a result adds to the terminal."""
+    match event:
+        case StreamStart():
+            return f"step {event.step + 1} · {event.wire}\n"
+        case TextDelta():
+            return event.text
+        case TextEnd():
+            return "\n"
+        case ToolCallEnd():
+            return f"{event.call.name} {event.call.arguments_text}".replace("\n", "\\n") + "\n"
+        case Observation():
+            shown = event.error if event.error is not None else event.model_content
+            return f"{event.tool_name} {event.outcome} = {shown}".replace("\n", "\\n") + "\n"
+        case StreamEnd() if event.error is not None:
+            return f"error: {event.error}\n"
+        case _:
+            return None
 
 
 async def _print(run: Replay) -> None:
