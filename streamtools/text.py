@@ -139,20 +139,34 @@ def cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[:max_chars] + "..."
 
 
-def known_names(name: str, known: Sequence[str], short: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Returns the end of the message about an unknown name: the names that were perhaps meant, and all there are.
+def known_names(name: str, known: Sequence[str], words: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Returns the end of the message about an unknown name: the name that was perhaps meant, and all there are.
 
     Args:
         name: the unknown name.
         known: the names that there are.
-        short: other words for some of them.
+        words: other words that people try for some of them, with blanks between them.
 
     >>> known_names("anthropic", ["openai.responses", "anthropic.messages"])
     "write 'anthropic.messages'; known: openai.responses, anthropic.messages"
+    >>> known_names("claude-4", ["openai.responses", "anthropic.messages"], {"anthropic.messages": "claude"})
+    "write 'anthropic.messages'; known: openai.responses, anthropic.messages"
     """
-    alike = [short[name]] if name in short else [one for one in known if one.startswith(f"{name}.")]
-    meant = " or ".join(map(repr, alike or get_close_matches(name[:MAX_KEY_CHARS], known, n=1)))
-    return f"{f'write {meant}; ' if meant else ''}known: {', '.join(known)}"
+    name = name[:MAX_KEY_CHARS].lower()
+    likely = get_close_matches(name, known, n=1, cutoff=0.85) or _of_like_words(name, known, words)
+    meant = likely or get_close_matches(name, known, n=1)
+    return f"{f'write {meant[0]!r}; ' if meant else ''}known: {', '.join(known)}"
+
+
+def _of_like_words(name: str, known: Sequence[str], words: Mapping[str, str]) -> list[str]:
+    """Returns the known name that has most of a name's words, if it has any: each counts more than all behind it."""
+    parts = _words(name)
+    scores = {one: [part in _words(f"{one} {words.get(one, '')}") for part in parts] for one in known}
+    return [max(known, key=lambda one: scores[one])] if any(map(any, scores.values())) else []
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", name)
 
 
 def dotted(path: tuple[str | int, ...]) -> str:

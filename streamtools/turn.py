@@ -32,8 +32,8 @@ from .events import (
     ToolCallValidated,
 )
 from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed
-from .text import ALWAYS, known_names, shown_by
-from .wires import Wire, find, is_known, names
+from .text import ALWAYS, shown_by
+from .wires import Wire, find, is_known, meant, names
 
 __all__ = ["TAKEN_BY", "Turn", "TurnBuilder"]
 
@@ -191,7 +191,7 @@ class Turn:
         try:
             return find(wanted)
         except ValueError as error:
-            raise ExportError(f"cannot write messages for {wanted!r}; {known_names(str(wanted), names())}") from error
+            raise ExportError(f"cannot write messages for {wanted!r}; {meant(str(wanted), names())}") from error
 
 
 def _has_answer(call: ToolCall, seen: Observation | None) -> bool:

@@ -14,8 +14,8 @@ from ..errors import ExportError
 from ..events import Observation
 from ..parts import OUTCOMES, Outcome, ToolCall
 from ..stages.arguments import arguments_of
-from ..text import excerpt, known_names
-from ..wires import Answer, Wire, find, known, names
+from ..text import excerpt
+from ..wires import Answer, Wire, find, known, meant, names
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallNames, CallResult, Entry, Prompt, Reply, Returned, id_as_read, text_of
 
@@ -92,7 +92,7 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
     try:
         wire = find(wanted)
     except ValueError as error:
-        spoken_names = known_names(str(wanted), names())
+        spoken_names = meant(str(wanted), names())
         raise ExportError(f"no wire is called {wanted!r}, so its histories cannot be read; {spoken_names}") from error
     for_model = wire.rules.for_model
     return replace(wire, rules=for_model(model)) if model is not None and for_model is not None else wire

@@ -302,8 +302,8 @@ class Tool(RunOptions, Generic[P, R]):
         """Returns a line for each place where function, docstring and a foreign schema have drifted apart.
 
         These are parameters that are missing in the schema, superfluous, required on one side only, or of another type;
-        patterns that are not enforced, because no engine runs them in linear time, also those of a declared output
-        schema; and, for a derived schema, parameters that only the docstring has.
+        and patterns that are not enforced, because no engine runs them in linear time, also those of a declared
+        output schema.
         """
         unenforced = () if self._judge is None else self._judge.unenforced
         return [*self._binder.drift(), *(f"output_schema: {line}; it is not enforced" for line in unenforced)]

@@ -20,8 +20,7 @@ from ..schema.names import NameRule, qualified
 from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.translate import make
-from ..text import known_names
-from ..wires import Wire, known
+from ..wires import Wire, known, meant
 from ..wires.formats import JSON, EntryFormat, StrictForm, ToolEntry, ToolFormat
 
 Constraints = Literal["keep", "description"]
@@ -307,7 +306,7 @@ def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
         strict = strict or plain != wire
         found = _by_name(known()).get(plain)
         if found is None:
-            raise ExportError(f"unknown wire {plain!r}; {known_names(plain, targets(), short_names())}")
+            raise ExportError(f"unknown wire {plain!r}; {meant(plain, targets())}")
     if strict and found.strict is None:
         raise ExportError(f"{plain} has no strict form; these have: {', '.join(targets(strict=True))}")
     return found, strict

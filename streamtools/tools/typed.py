@@ -7,8 +7,9 @@ sees and the validator of its arguments come from one core schema, so they canno
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any
 
@@ -17,7 +18,7 @@ from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 from typing_extensions import is_typeddict
 
 from ..errors import InvalidArguments, SchemaError
-from ..text import type_name
+from ..text import MAX_KEY_CHARS, cut, type_name
 from . import checks
 from .binder import LARGE_CHARS, Coerce, TakesLong
 from .callables import NO_VALUES, RESERVED, Docstring, Injected, Placement, parameters_of, parse_docstring, refuse
@@ -54,8 +55,6 @@ class TypedBinder:
     """The parameter that takes the text of a freeform tool."""
     model: str | None = None
     """The parameter that takes the instance of a model."""
-    stray: tuple[str, ...] = ()
-    """The parameters that only the docstring has: the model never reads their descriptions."""
     validator_name: str = "pydantic"
 
     @classmethod
@@ -75,14 +74,15 @@ class TypedBinder:
         # Half a millisecond of work, which each call would pay otherwise.
         parameters = parameters_of(function, tool, require_hints=require_hints)
         placement = Placement.of(function, parameters, tool)
-        known = {parameter.name for parameter in parameters} | placement.reserved
+        names = [parameter.name for parameter in parameters]
         if freeform:
             compiled, text = _freeform(placement, tool, descriptions)
         else:
             compiled, text = compile_parameters(placement.open, tool, descriptions), None
         typed = TypedArguments.of(tool, compiled, coerce)
-        stray = tuple(name for name in descriptions if name not in known)
-        return cls(schema=compiled.schema, typed=typed, placement=placement, text=text, stray=stray)
+        if placement.var_keyword is None:  # else a docstring may describe what its `**kwargs` take
+            _refuse_stray([name for name in descriptions if name not in {*names, *placement.reserved}], names, tool)
+        return cls(schema=compiled.schema, typed=typed, placement=placement, text=text)
 
     @classmethod
     def of_model(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> TypedBinder:
@@ -132,8 +132,16 @@ class TypedBinder:
         return self.placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """Returns a line for each parameter that only the docstring has; the schema was made of the types."""
-        return [f"{name}: is described in the docstring, and not a parameter of the function" for name in self.stray]
+        """Returns an empty list, since the schema was made of the types."""
+        return []
+
+
+def _refuse_stray(stray: Sequence[str], names: Sequence[str], tool: str) -> None:
+    """Refuses a docstring that describes what is no parameter: the model would never read it."""
+    for name in stray:
+        near = get_close_matches(name, names, n=1)
+        instead = f"write {near[0]!r}" if near else f"its parameters are {', '.join(names)}" if names else "it has none"
+        raise refuse(tool, f"the docstring describes {cut(name, MAX_KEY_CHARS)!r}, which is no parameter; {instead}")
 
 
 def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) -> tuple[CompiledParameters, str]:

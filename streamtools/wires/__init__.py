@@ -9,7 +9,7 @@ and its payloads are detected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +75,14 @@ def find(wire: Wire | str) -> Wire:
     if wire in _registered:
         return _registered[wire]
     if wire not in MARKS:
-        raise ValueError(f"unknown wire {wire!r}; {known_names(wire, names())}")
+        raise ValueError(f"unknown wire {wire!r}; {meant(wire, names())}")
     return _built_in(wire)
+
+
+def meant(name: str, among: Sequence[str]) -> str:
+    """Returns the end of the message about an unknown wire: the one of `among` that was perhaps meant, and all."""
+    own = {one.name: one.short_name for one in _registered.values() if one.short_name}
+    return known_names(name, among, {one: marks.called for one, marks in MARKS.items()} | own)
 
 
 def is_known(wire: Wire) -> bool:

@@ -257,19 +257,23 @@ class Marks(NamedTuple):
     """Returns whether a payload of a stream can only be of this wire."""
     is_answer: Callable[[Payload], bool] | None = None
     """Returns whether an object is a whole answer of it; None if it has none."""
+    called: str = ""
+    """Other words that people try for its name, with blanks between them: for suggestions alone."""
 
+
+_SERVERS = "gpt azure groq deepseek xai grok openrouter together fireworks perplexity litellm vllm sglang lmstudio"
 
 MARKS: Mapping[str, Marks] = {
-    "openai.chat_completions": Marks("openai_chat", is_chat_chunk, is_chat_answer),
-    "openai.responses": Marks("openai_responses", is_response_event, is_response_answer),
+    "openai.chat_completions": Marks("openai_chat", is_chat_chunk, is_chat_answer, f"completion {_SERVERS}"),
+    "openai.responses": Marks("openai_responses", is_response_event, is_response_answer, "response"),
     "openai.realtime": Marks("openai_realtime", is_session_event),
-    "anthropic.messages": Marks("anthropic", is_message_event, is_message),
-    "gemini.generate_content": Marks("gemini", is_gemini, is_gemini_answer),
-    "gemini.interactions": Marks("gemini_interactions", is_interaction_event, is_interaction),
+    "anthropic.messages": Marks("anthropic", is_message_event, is_message, "claude message"),
+    "gemini.generate_content": Marks("gemini", is_gemini, is_gemini_answer, "google genai vertex vertexai"),
+    "gemini.interactions": Marks("gemini_interactions", is_interaction_event, is_interaction, "interaction"),
     "gemini.live": Marks("gemini_live", is_live),
-    "mistral.chat": Marks("mistral", is_conversation_event, is_chat_answer),
-    "cohere.chat": Marks("cohere", is_cohere_event, is_cohere_answer),
+    "mistral.chat": Marks("mistral", is_conversation_event, is_chat_answer, "mistralai"),
+    "cohere.chat": Marks("cohere", is_cohere_event, is_cohere_answer, "command"),
     "ollama.chat": Marks("ollama", is_ollama_line, is_ollama_answer),
-    "bedrock.converse_stream": Marks("bedrock", is_converse_event, is_converse_answer),
+    "bedrock.converse_stream": Marks("bedrock", is_converse_event, is_converse_answer, "aws amazon nova converse"),
 }
 """The library's wires, in the order of detection."""

@@ -78,6 +78,17 @@ class Mistake(NamedTuple):
     """The part of the message that says what to write, or what was expected."""
 
 
+WIRES_BY_OTHER_NAMES = {
+    **dict.fromkeys(["openai.chat", "openai_chat", "chat", "GPT-5", "azure", "groq"], "openai.chat_completions"),
+    "openai.response": "openai.responses",
+    "openai.realtme": "openai.realtime",
+    **dict.fromkeys(["claude", "anthropic", "anthropic.chat", "anthropic_messages"], "anthropic.messages"),
+    **dict.fromkeys(["gemini", "google", "vertex_ai", "gemini.chat", "google-genai"], "gemini.generate_content"),
+    **dict.fromkeys(["bedrock", "aws.anthropic", "converse"], "bedrock.converse_stream"),
+    "mistralai": "mistral.chat",
+    "ollama": "ollama.chat",
+}
+
 # -- the stream ----------------------------------------------------------------------------------------------------
 
 STREAMS = [
@@ -252,6 +263,10 @@ OPTIONS = [
     Mistake("a fake as a tool", "pipeline(stream, tools=[FakeTool(plain)])", "ToolDefinitionError", "or its .tool"),
     Mistake("a wire's short name", "pipeline(stream, wire='openai')", "ValueError", "openai.chat_completions"),
     Mistake("the export's short name", "get_weather.to('openai')", "ExportError", "write 'openai.chat_completions'"),
+    *(
+        Mistake(f"a wire by another name, {name}", f"get_weather.to({name!r})", "ExportError", f"; write {wire!r}; known:")
+        for name, wire in WIRES_BY_OTHER_NAMES.items()
+    ),
     Mistake(
         "an unknown start", "pipeline(stream, start='eager')", "ValueError", "known: auto, early, turn_end, manual"
     ),
@@ -396,6 +411,12 @@ TOOLS = [
         "bare **kwargs", defined("def f(**kwargs) -> int:"), "ToolDefinitionError", "'kwargs': has no type hint; add"
     ),
     Mistake("a bare context", defined("def f(ctx) -> int:"), "ToolDefinitionError", "'ctx': has no type hint; add one"),
+    Mistake(
+        "a description of no parameter",
+        defined("def f(a: int) -> int:", body="'Do it.\\n\\n:param b: How often.\\n'"),
+        "ToolDefinitionError",
+        "the docstring describes 'b', which is no parameter; its parameters are a",
+    ),
     Mistake("a lambda", "tool(lambda city: 'sunny')", "ToolDefinitionError", "pass tool(..., name='...')"),
     Mistake(
         "the name alone", defined("def f() -> int:", above="@tool('f')"), "ToolDefinitionError", "@tool(name='...')"

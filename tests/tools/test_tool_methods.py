@@ -372,21 +372,31 @@ def test_a_class_without_source_is_audited_without_it() -> None:
     assert validate_tool_class(namespace["Made"]) == []
 
 
-def test_a_description_of_what_is_no_parameter_is_told() -> None:
-    class Shop:
-        @tool(effect="pure")
-        def count(self, item: str, ctx: ToolContext) -> int:
-            """How many are there?
+def test_a_description_of_what_is_no_parameter_is_refused_where_the_tool_is_defined() -> None:
+    def method(described: str) -> type:
+        class Shop:
+            def count(self, item: str, ctx: ToolContext) -> int:
+                return len(item)
 
-            Args:
-                itme: What to count.
-                ctx: The call.
-            """
-            return len(item)
+            count.__doc__ = f"How many are there?\n\nArgs:\n    {described}: What to count.\n    ctx: The call."
+            count = tool(effect="pure")(count)  # type: ignore[assignment]
 
-    line = "itme: is described in the docstring, and not a parameter of the function"
-    assert tools_of(Shop())[0].check() == [line]
-    assert validate_tool_class(Shop) == [f"Method 'count': {line}"]
+        return Shop
+
+    def counted(**kinds: str) -> int:
+        """Count.
+
+        Args:
+            fruit: What to count, among the `kinds`.
+        """
+        return len(kinds)
+
+    for described, says in {"itme": "write 'item'", "city": "its parameters are item, ctx"}.items():
+        line = f"tool 'count': the docstring describes {described!r}, which is no parameter; {says}"
+        with pytest.raises(ToolDefinitionError) as refused:
+            method(described)
+        assert str(refused.value) == line
+    assert tools_of(method("item")())[0].check() == tool(counted).check() == []
 
 
 def test_a_tool_that_is_read_off_the_class_says_that_it_wants_an_instance() -> None:
