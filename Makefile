@@ -1,7 +1,9 @@
 # `make demo` and `make test` need python3 >= 3.11 with its venv module, and make. All else goes into .venv.
 
 PYTHON ?= python3
-VENV := .venv
+# With LOCKED=1 the development tools are those of the lock, with their hashes, in a venv of their own: make test LOCKED=1
+LOCKED ?=
+VENV := $(if $(LOCKED),.venv-locked,.venv)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What is compared with: litellm cannot live beside the SDKs' current versions.
@@ -47,7 +49,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo chat test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
+.PHONY: demo chat test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest test-pythons dist api lock audit instructions mutants bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -68,7 +70,7 @@ mypy: $(VENV)/.dev
 	$(BIN)/mypy --strict
 
 pyright: $(VENV)/.dev
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples
 	$(BIN)/python -m pytest -n $(JOBS) -m "not sweep and not thorough" $(ARGS)
@@ -147,12 +149,24 @@ bench-load: $(VENV)/.dev  ## 2,000 pipelines for a minute: is a call lost, does 
 bench-compare: $(COMPARE)/.installed $(COMPARE_LITELLM)/.installed  ## the same streams read by the SDKs and other libraries
 	$(COMPARE)/bin/python -m benchmarks.compare --python $(COMPARE_LITELLM)/bin/python $(ARGS)
 
+dist: .venv-release/.installed $(VENV)/.dev  ## wheel, source distribution, SBOM and interface in dist/, built twice and tried outside the checkout
+	.venv-release/bin/python -m release.dist $(BIN)
+
+api: .venv-release/.installed  ## what breaks programs for a release: make api AGAINST=streamtools-0.1.0-py3-none-any.whl; else the interface
+	@.venv-release/bin/python -m release.api $(if $(AGAINST),--against $(AGAINST))
+
+lock: .venv-release/.installed  ## write release/dev.lock again: the development tools with their hashes, which LOCKED=1 installs
+	.venv-release/bin/python -m release.lock
+
+audit: .venv-release/.installed  ## does the lock meet pyproject.toml, and do the packages have its hashes?
+	.venv-release/bin/python -m release.lock --check
+
 format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-python-* .venv-ray .venv-dbos .aimock .node-web
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) .venv-locked .venv-release $(PYDANTICS:%=.venv-pydantic-%) .venv-python-* .venv-ray .venv-dbos .aimock .node-web
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -171,7 +185,12 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/pip
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	@echo "Installing streamtools and its development tools into $(VENV) (once) ..."
+ifeq ($(LOCKED),)
 	@$(PIP) install -e '.[dev,demo]' || { echo "$(NO_SERVER)" >&2; $(PIP) install -e '.[dev]'; }
+else
+	@$(PIP) install --require-hashes -r release/dev.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+endif
 	@touch $@ $(VENV)/.demo
 
 # A venv of its own for the extra of the same name: .venv-compare holds '.[compare]'.

@@ -36,7 +36,7 @@ def _version(python: Path) -> str:
 def tested(wanted: str, python: Path, jobs: str, more: list[str]) -> str:
     """Installs and tests; returns the last line of pytest, or how it failed."""
     venv = REPOSITORY / f".venv-python-{wanted}"
-    inside = venv / "bin" / "python"
+    inside = str(venv / "bin" / "python")
     stamp = venv / ".installed"
     if not stamp.exists() or stamp.stat().st_mtime < (REPOSITORY / "pyproject.toml").stat().st_mtime:
         print(f"Installing streamtools[dev] into {venv.name} (once) ...", flush=True)
