@@ -222,8 +222,8 @@ def _visit(run_id: str, connection: sqlite3.Connection) -> int:
 
 def _runs(chat_id: str | None, connection: sqlite3.Connection) -> list[tuple[str, str]]:
     _make_tables(connection)
-    query = "SELECT chat_id, run_id FROM turns WHERE ?1 IS NULL OR chat_id = ?1 ORDER BY number"
-    return [(str(chat), str(run)) for chat, run in connection.execute(query, (chat_id,))]
+    query = "SELECT chat_id, run_id FROM turns WHERE :chat IS NULL OR chat_id = :chat ORDER BY number"
+    return [(str(chat), str(run)) for chat, run in connection.execute(query, {"chat": chat_id})]
 
 
 def _read(row: tuple[Any, ...]) -> ChatTurn:

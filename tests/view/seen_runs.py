@@ -40,7 +40,7 @@ STEP_1 = anthropic(
 )
 STEP_2 = anthropic(
     ["Paying."],
-    [("d1", "pay", '{"amount": 12}'), ("d2", "pay", '{"amount": 5000}'), ("d3", "book", '{"people": 4}')],
+    [("d1", "pay", '{"amount": 12}'), ("d2", "pay", '{"amount": 70007000}'), ("d3", "book", '{"people": 4}')],
 )
 STEP_3 = anthropic(["It is ", "planned."], stop="end_turn")
 

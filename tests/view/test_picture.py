@@ -100,7 +100,7 @@ async def test_a_call_points_to_the_text_before_it_and_an_answer_to_the_results_
 @pytest.mark.anyio
 async def test_without_content_no_text_is_in_the_picture() -> None:
     told = str((await seen(content=False)).patch())
-    for secret in ("Lisbon", "rain.", "Paying", "too much", "5000", "planned", "Mondays"):
+    for secret in ("Lisbon", "rain.", "Paying", "too much", "70007000", "planned", "Mondays"):
         assert secret not in told
     assert "CallDenied" in told
 
