@@ -21,7 +21,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .api import dumped
+from .api import breakages, dumped
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 MOST_BYTES = 4_200_000  # of the wheel, unpacked
@@ -246,6 +246,22 @@ def tried(work: Path, wheel: Path, sdist: Path, sources: Path, bill: Path, tools
     print("pyright:", checked.strip())
 
 
+def compared(work: Path, wheel: Path) -> None:
+    """Compares the wheel's interface with its own, and with one that lacks a parameter, which must be found."""
+    before, after = work / "before", work / "after"
+    for folder in (before, after):
+        shutil.unpack_archive(wheel, folder, format="zip")
+    if found := breakages(before, after):
+        raise Failed(f"the interface differs from itself: {found}")
+    entry = after / "streamtools" / "pipelines" / "entry.py"
+    entry.write_text(
+        entry.read_text("utf-8").replace("    tools: AnyTools", "    implements: AnyTools"), encoding="utf-8"
+    )
+    if "streamtools.pipelines.entry.pipeline: Parameter was removed" not in breakages(before, after):
+        raise Failed("a parameter of pipeline() that is gone was not noticed")
+    print("the interface: written, and compared by griffe with itself and with one that lacks a parameter")
+
+
 def main() -> int:
     """Makes and tries a release; 1 if anything is wrong with it."""
     dist, tools = REPOSITORY / "dist", Path(sys.argv[1]).absolute()
@@ -259,6 +275,7 @@ def main() -> int:
             name = sdist.name.removesuffix(".tar.gz")
             tried(work, wheel, sdist, sources, dist / f"{name}.cdx.json", tools)
             (dist / f"{name}.api.json").write_text(dumped(sources), encoding="utf-8")
+            compared(work, wheel)
     except Failed as failure:
         print(failure, file=sys.stderr)
         return 1

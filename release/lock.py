@@ -37,7 +37,9 @@ def written() -> str:
 
 def pins(text: str) -> Iterator[tuple[str, str, Marker | None, int]]:
     """Yields each package of a lock: its name, version, marker and number of hashes."""
-    for block in re.split(r"\n(?=\S)", text.removeprefix(HEAD).strip()):
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        if block.startswith(("-", "#")):  # an option, a comment
+            continue
         head, *hashes = re.split(r" \\\n +", block)
         requirement = Requirement(head)
         (pin,) = requirement.specifier

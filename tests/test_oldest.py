@@ -43,7 +43,17 @@ def test_the_lowest_versions_are_those_of_the_project_file() -> None:
 
 
 def test_every_extra_for_users_but_the_clusters_is_tried_at_its_lowest() -> None:
-    for_us = {"agents", "agents-strands", "backends", "compare", "compare-litellm", "dev", "integrations", "matrix", "release"}
+    for_us = {
+        "agents",
+        "agents-strands",
+        "backends",
+        "compare",
+        "compare-litellm",
+        "dev",
+        "integrations",
+        "matrix",
+        "release",
+    }
     assert set(PROJECT["optional-dependencies"]) - for_us - {"ray"} == set(EXTRAS)
 
 
