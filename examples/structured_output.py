@@ -34,8 +34,7 @@ async def main() -> None:
                 if isinstance(event, OutputDelta):
                     print("so far:", event.preview)
     print("the model wrote:", events.turn.text)
-    print("the answer:", events.turn.output or events.turn.output_problem)
-    assert isinstance(events.turn.output, Trip)
+    print("the answer:", events.turn.output_as(Trip))
 
 
 if __name__ == "__main__":

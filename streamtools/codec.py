@@ -18,7 +18,7 @@ from typing import Any
 
 from . import content, errors, events, parts
 from .errors import StreamToolsError
-from .events import Event
+from .events import Event, EventBase
 from .fields import check_fields, read_object
 from .text import class_name
 
@@ -53,7 +53,7 @@ def _of(module: Any, base: type) -> dict[str, type]:
 
 # Only these are made by reading, whatever a file names: a name in it is looked up, and never imported.
 EVENTS: Mapping[str, type[Event]] = {
-    name: kind for name, kind in _of(events, Event).items() if kind not in (Event, events.CausedEvent)
+    name: kind for name, kind in _of(events, EventBase).items() if kind not in (EventBase, events.CausedEvent)
 }
 """Every event, by name."""
 ERRORS: Mapping[str, type[StreamToolsError]] = _of(errors, StreamToolsError)

@@ -59,6 +59,7 @@ __all__ = [
     "AttemptDiscarded",
     "CausedEvent",
     "Event",
+    "EventBase",
     "EventsDropped",
     "Observation",
     "OutputDelta",
@@ -102,7 +103,7 @@ def event(cls: type[T]) -> type[T]:
 
 
 @event
-class Event:
+class EventBase:
     """Base of all events. Do not subclass it outside this module."""
 
     seq: int = field(default=-1, kw_only=True)
@@ -114,7 +115,7 @@ class Event:
 
 
 @event
-class CausedEvent(Event):
+class CausedEvent(EventBase):
     """Base of the events that are not deltas."""
 
     causes: tuple[int, ...] = field(default=(), kw_only=True, metadata=NEVER)
@@ -198,7 +199,7 @@ class TextStart(CausedEvent):
 
 
 @event
-class TextDelta(Event):
+class TextDelta(EventBase):
     """More text."""
 
     text: str
@@ -221,7 +222,7 @@ class ReasoningStart(CausedEvent):
 
 
 @event
-class ReasoningDelta(Event):
+class ReasoningDelta(EventBase):
     """More reasoning."""
 
     text: str
@@ -239,7 +240,7 @@ class ReasoningEnd(CausedEvent):
 
 
 @event
-class RefusalDelta(Event):
+class RefusalDelta(EventBase):
     """More of the model's refusal."""
 
     text: str
@@ -302,7 +303,7 @@ class AttemptCommitted(CausedEvent):
 
 
 @event
-class ToolCallFragment(Event):
+class ToolCallFragment(EventBase):
     """One chunk's piece of one call, in the wire's own terms. The accumulate stage decides which call it belongs to."""
 
     index: int | str | None = None
@@ -371,7 +372,7 @@ class Preview:
 
 
 @event
-class ToolCallDelta(Event):
+class ToolCallDelta(EventBase):
     """More of a call's arguments."""
 
     call_id: str
@@ -687,7 +688,7 @@ def _safely(tell: Callable[[object], str], value: object) -> str:
 
 
 @event
-class OutputDelta(Event):
+class OutputDelta(EventBase):
     """The answer that was asked for with ``output=`` has grown; follows a `TextDelta`."""
 
     _source: Preview | Moment | None = field(default=None, repr=False, compare=False)
@@ -781,7 +782,7 @@ class UnknownPayload(CausedEvent):
 
 
 @event
-class EventsDropped(Event):
+class EventsDropped(EventBase):
     """A gap: a branch that was full has dropped the events that stood here (`Pipeline.branch`, ``"drop_oldest"``).
 
     The gap is of this branch alone: neither observers nor other consumers see it. Its own `seq` is `to_seq`, so that
@@ -792,3 +793,13 @@ class EventsDropped(Event):
     """`seq` of the first event that was dropped."""
     to_seq: int
     """`seq` of the last one. Numbers in between without an event of this step belong to another step of the run."""
+
+
+Event: TypeAlias = (
+    StepStart | RequestFailed | MessageAdded | StreamStart | TextStart | TextDelta | TextEnd | ReasoningStart
+    | ReasoningDelta | ReasoningEnd | RefusalDelta | ProviderItem | AttemptBegan | AttemptDiscarded | AttemptCommitted
+    | ToolCallFragment | ToolCallStart | ToolCallDelta | ToolCallEnd | ToolCallValidated | ApprovalRequested
+    | ApprovalResolved | AnswerRequested | ToolStarted | ToolProgress | Observation | OutputDelta | OutputEnd
+    | StreamEnd | StepEnd | StreamWarning | UnknownPayload | EventsDropped
+)  # fmt: skip
+"""Any event: a ``match`` over one may end in ``assert_never``. Only stages meet `ToolCallFragment`."""

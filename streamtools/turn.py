@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
+
+from typing_extensions import is_typeddict
 
 from .errors import ExportError, StreamError
 from .events import (
@@ -37,6 +39,7 @@ from .wires import Wire, find, is_known, meant, names
 
 __all__ = ["TAKEN_BY", "Turn", "TurnBuilder"]
 
+T = TypeVar("T")
 _INDEX = attrgetter("index")
 
 
@@ -65,7 +68,8 @@ class Turn:
     """The place at which to go on with a response that was cut, where the wire can: ask the provider for the rest, and
     read it with ``continues=turn``."""
     output: Any = field(default=None, repr=False)
-    """The answer as the type that was asked for with ``output=``; None if it is none, or was not asked for."""
+    """The answer as the type that was asked for with ``output=``; None if it is none, or was not asked for. Type
+    checkers know what `output_as` returns."""
     output_problem: str | None = None
     """The reason why the answer is no such value; None if it is, or was not asked for."""
     warnings: tuple[StreamWarning, ...] = ()
@@ -100,6 +104,19 @@ class Turn:
 
     def _joined(self, kind: str) -> str:
         return "".join(part.text for part in self.parts if part.kind == kind)
+
+    def output_as(self, kind: type[T]) -> T:
+        """Returns `output`, which type checkers then know as the type that was asked for with ``output=``.
+
+        Raises:
+            ValueError: there is none; the message has `output_problem`.
+            TypeError: it is of another type.
+        """
+        if self.output is None:
+            raise ValueError(f"no output: {self.output_problem or 'none was asked for with output=, or none came yet'}")
+        if not isinstance(self.output, dict if is_typeddict(kind) else kind):
+            raise TypeError(f"expected an output of {kind.__name__}, got one of {type(self.output).__name__}")
+        return cast("T", self.output)
 
     def raise_for_error(self) -> None:
         """Raises `error` if there is one."""

@@ -19,6 +19,7 @@ from streamtools.errors import ToolError
 from streamtools.events import (
     AnswerRequested,
     AttemptDiscarded,
+    EventBase,
     EventsDropped,
     MessageAdded,
     ProviderItem,
@@ -126,7 +127,7 @@ class _Log:
 
     def __init__(self, before: Visit) -> None:
         self.events: Visit = []
-        self._shown = ShownRun(one for one in before if isinstance(one, Event))
+        self._shown = ShownRun(one for one in before if isinstance(one, EventBase))
 
     def around_tool(self, call_id: str) -> None:
         return None

@@ -57,8 +57,8 @@ LAYERS = (
 STRANGERS = (({"framing", "wires"}, {"stages"}), ({"wires"}, {"tools"}))
 """Rooms that meet in `events` and `parts`, and never import each other."""
 
-FACTS_FOR_TOOLS = tuple(f"{PACKAGE}.wires.{name}" for name in ("Wire", "known", "formats"))
-"""The exception: the tools ask the wires which there are, and how the requests of each tell tools."""
+FACTS_FOR_TOOLS = tuple(f"{PACKAGE}.wires.{name}" for name in ("Wire", "known", "meant", "formats"))
+"""The exception: the tools ask the wires which there are, which a wrong name means, and how requests tell tools."""
 
 SANS_IO = {room for layer in LAYERS[:8] for room in layer}
 ABOVE_THE_LINE = {

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
+import subprocess
 import sys
 import types
 from pathlib import Path
 from typing import get_origin
 
 import pytest
+from test_architecture import MODULES
+from test_imports import module_names
 
 import streamtools
 
@@ -55,8 +59,60 @@ def test_no_module_of_the_root_takes_the_place_of_a_public_name() -> None:
 
 
 def test_a_name_that_is_none_of_the_roots_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Warning'"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'Warning'$"):
         public("Warning")
+
+
+def test_a_public_name_that_is_elsewhere_is_answered_by_its_import() -> None:
+    """As an attribute and as an import; from each package that loads names on demand; and nothing is loaded for it."""
+    homes = {
+        "ToolStarted": "streamtools.events",
+        "ToolCallDelta": "streamtools.events",
+        "SqliteStore": "streamtools.dispatch",
+        "RayExecutor": "streamtools.dispatch.executors",
+        "EventStreamResponse": "streamtools.integrations",
+        "Tap": "streamtools.integrations.httpx",
+        "convert": "streamtools.history",
+        "TurnBuilder": "streamtools.turn",
+    }
+    loaded = set(sys.modules)
+    for package in ("streamtools", "streamtools.wires", "streamtools.tools"):
+        for name, home in homes.items():
+            says = re.escape(f"{name!r}") + f".*; write: from {home} import {name}$"
+            with pytest.raises(AttributeError, match=says):
+                getattr(sys.modules[package], name)
+            with pytest.raises(ImportError, match=says):
+                exec(f"from {package} import {name}")
+    assert set(sys.modules) == loaded
+    assert not hasattr(streamtools, "ToolStarted")
+
+
+def test_every_public_name_has_a_module_to_import_it_from() -> None:
+    listed: dict[str, set[str]] = {}
+    for module in MODULES.values():
+        for name in module_names(module):
+            listed.setdefault(name, set()).add(module.name)
+    assert len(listed) > 500
+    rooms = {path.stem for path in Path(streamtools.__file__).parent.iterdir()}
+    for name in sorted(set(listed) - set(PUBLIC) - rooms):
+        with pytest.raises(AttributeError, match=f"; write: from .* import {name}$") as raised:
+            public(name)
+        assert str(raised.value).split()[-3] in listed[name]
+
+
+def test_a_module_that_was_not_imported_is_answered_by_its_import() -> None:
+    program = """
+import streamtools
+try:
+    streamtools.warning_codes
+except AttributeError as error:
+    print(error)
+from streamtools import warning_codes
+print(streamtools.warning_codes is warning_codes)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    says = "module 'streamtools' has no attribute 'warning_codes'; write: import streamtools.warning_codes"
+    assert ran.stdout.splitlines() == [says, "True"]
 
 
 def test_no_public_class_has_the_name_of_another_or_of_a_builtin() -> None:

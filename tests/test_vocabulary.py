@@ -21,7 +21,7 @@ from streamtools.errors import (
     TruncatedStream,
     UnknownTool,
 )
-from streamtools.events import CausedEvent, Event
+from streamtools.events import CausedEvent, Event, EventBase
 from streamtools.parts import Outcome
 from streamtools.turn import TurnBuilder
 
@@ -78,7 +78,12 @@ def test_an_error_about_one_call_names_what_would_have_been_right() -> None:
 
 
 def event_classes() -> list[type[Event]]:
-    return [c for c in vars(events).values() if isinstance(c, type) and issubclass(c, Event)]
+    return [c for c in vars(events).values() if isinstance(c, type) and issubclass(c, EventBase)]
+
+
+def test_the_union_of_events_has_each_event_that_can_be_made() -> None:
+    bases = {EventBase, CausedEvent}
+    assert set(get_args(Event)) == set(event_classes()) - bases
 
 
 def test_every_event_is_slotted_and_says_what_it_is() -> None:

@@ -17,7 +17,7 @@ from ..decode.body import SLICE_BYTES, slices
 from ..decode.decoder import StreamDecoder
 from ..errors import DeadlineExceeded, RequestError, StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
-from ..events import Event, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
+from ..events import Event, EventBase, Observation, RequestFailed, StreamEnd, StreamWarning, UnknownPayload
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..parts import REQUEST_OUTCOMES, ResumePoint
@@ -246,7 +246,7 @@ class Pump:
                 if hasattr(stream, "aclose"):
                     await stack.enter_async_context(aclosing(stream))
             async for event in stream:
-                if not isinstance(event, Event):
+                if not issubclass(type(event), EventBase):
                     raise TypeError(
                         f"a transform yields events, not {type(event).__name__}; {_name(self._transforms[-1])} did so"
                     )

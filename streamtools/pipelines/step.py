@@ -182,9 +182,9 @@ class Step:
                 if step:
                     event.step = step  # type: ignore[misc]
                 if kind is TextDelta:
-                    builder.add_text(event.text)  # type: ignore[attr-defined]
+                    builder.add_text(event.text)  # type: ignore[union-attr]
                 elif kind is ReasoningDelta:
-                    builder.add_reasoning(event.text)  # type: ignore[attr-defined]
+                    builder.add_reasoning(event.text)  # type: ignore[union-attr]
                 outbox.queue.append(event)
             else:
                 self.emit(event)

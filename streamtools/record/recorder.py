@@ -124,7 +124,7 @@ class Recorder:
         """Records an event."""
         kind = type(event)
         if kind is StepStart:
-            self._begin(event.run_id)  # type: ignore[attr-defined]  # it is a StepStart
+            self._begin(event.run_id)  # type: ignore[union-attr]  # it is a StepStart
         self._write(written_event(event))
         # Deltas wait in the buffer. A call that has started is on the disk before it can have an effect.
         if kind in _FLUSHED and self._file is not None:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, BinaryIO, TypeAlias
 
 from ..codec import read_event, read_value, written_value
 from ..errors import StreamError, StreamToolsError
-from ..events import AttemptDiscarded, CausedEvent, Event, Observation, StepEnd, StepStart
+from ..events import AttemptDiscarded, CausedEvent, Event, EventBase, Observation, StepEnd, StepStart
 from ..fields import Range, read_object
 from ..limits import Limits
 from ..observers import StreamFacts
@@ -137,7 +137,7 @@ class Recording:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """The events."""
-        return tuple(entry for entry in self.entries if isinstance(entry, Event))
+        return tuple(entry for entry in self.entries if isinstance(entry, EventBase))
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:

@@ -36,6 +36,7 @@ from ..events import (
     AttemptDiscarded,
     CausedEvent,
     Event,
+    EventBase,
     MessageAdded,
     Observation,
     OutputDelta,
@@ -476,7 +477,7 @@ class Redecoding:
     def timed(self) -> Iterator[tuple[float, Event]]:
         """Yields each event with the moment at which it happened, on the recording's clock."""
         for at, entry in self._recording.timed():
-            if isinstance(entry, Event):
+            if isinstance(entry, EventBase):
                 self._seq = entry.seq
                 if isinstance(entry, StepStart) and not entry.asks_model:
                     self._end()  # its calls come out of no body

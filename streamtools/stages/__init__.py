@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import StreamError
-from ..events import Event, ToolCallDelta, ToolCallFragment
+from ..events import Event, EventBase, ToolCallDelta, ToolCallFragment
 from ..limits import Limits
 from ..on_demand import names
 from ..tools import Toolset
@@ -181,7 +181,7 @@ class Chain:
             ) from None
 
     def _find_next(self, kind: type[Event]) -> tuple[int, ...]:
-        if not issubclass(kind, Event):
+        if not issubclass(kind, EventBase):
             raise TypeError(
                 f"a stage returned {kind.__name__} among its events; feed() and finish() return events alone"
             )

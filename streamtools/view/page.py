@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, quote
 import anyio
 import orjson
 
-from ..events import Event
+from ..events import Event, EventBase
 from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, WAITS, CountFacts
 from ..record import Recording
 from ..text import well_formed_tree
@@ -317,7 +317,7 @@ def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture
     drawing = Drawing(Picture(title), lacks_ends=True)
     for recording in recordings:
         for at, entry in recording.timed():
-            if isinstance(entry, Event):
+            if isinstance(entry, EventBase):
                 drawing.feed(entry, at)
         if recording.cut:
             drawing.picture.notes.append("The recording was full before the run had ended.")

@@ -264,7 +264,9 @@ OPTIONS = [
     Mistake("a wire's short name", "pipeline(stream, wire='openai')", "ValueError", "openai.chat_completions"),
     Mistake("the export's short name", "get_weather.to('openai')", "ExportError", "write 'openai.chat_completions'"),
     *(
-        Mistake(f"a wire by another name, {name}", f"get_weather.to({name!r})", "ExportError", f"; write {wire!r}; known:")
+        Mistake(
+            f"a wire by another name, {name}", f"get_weather.to({name!r})", "ExportError", f"; write {wire!r}; known:"
+        )
         for name, wire in WIRES_BY_OTHER_NAMES.items()
     ),
     Mistake(

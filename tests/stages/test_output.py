@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +79,12 @@ async def test_a_pipeline_has_the_value_too() -> None:
 )
 def test_the_type_may_be_a_model_a_dataclass_a_typed_dict_or_a_schema(kind: Any, value: Any) -> None:
     text = TEXT if kind is not Village else ['{"name": "Oslo"}']
-    assert parse(said(CHAT, text=text), output=kind).output == value
+    turn = parse(said(CHAT, text=text), output=kind)
+    assert turn.output == value
+    assert turn.output_as(dict if isinstance(kind, dict) else kind) is turn.output
+    other = Town if kind is City else City
+    with pytest.raises(TypeError, match=f"expected an output of {other.__name__}, got one of {type(value).__name__}"):
+        turn.output_as(other)
 
 
 def test_a_preview_grows_with_the_text() -> None:
@@ -117,6 +123,8 @@ def test_an_answer_that_is_no_such_value_has_a_problem_and_raises_nothing(payloa
     assert turn.output_problem is not None
     assert problem in turn.output_problem
     assert "Oslo" not in turn.output_problem, "values are not shown"
+    with pytest.raises(ValueError, match=re.escape(f"no output: {turn.output_problem}")):
+        turn.output_as(City)
 
 
 def test_an_answer_in_a_code_fence_is_taken_out_of_it() -> None:
@@ -126,6 +134,8 @@ def test_an_answer_in_a_code_fence_is_taken_out_of_it() -> None:
 def test_without_output_nothing_is_read() -> None:
     turn = parse(said(CHAT, text=TEXT))
     assert (turn.output, turn.output_problem) == (None, None)
+    with pytest.raises(ValueError, match="none was asked for with output="):
+        turn.output_as(City)
 
 
 async def test_a_large_answer_is_checked_outside_the_event_loop() -> None:

@@ -26,7 +26,16 @@ from streamtools import AgentLoop, Decision, Limits, Retry, ToolContext, Turn, a
 from streamtools.dispatch import SqliteStore
 from streamtools.dispatch.journal import Journal
 from streamtools.errors import AnswerError, AnswerPending, ApprovalPending, DecisionError, StreamError, ToolError
-from streamtools.events import AnswerRequested, ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd
+from streamtools.events import (
+    AnswerRequested,
+    ApprovalRequested,
+    Event,
+    EventBase,
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+)
 from streamtools.parts import ToolCall
 from streamtools.web.live import LiveRun
 from streamtools.web.log import Entry, MemoryLog, VisitEnd
@@ -304,7 +313,7 @@ class _Conversation:
         if waiting is None or self.plan.never_decides:
             return GeneratedVisit()
         chance, calls = self.plan.chance, list(waiting.calls)
-        step = max(entry.step for entry in self.found.entries if isinstance(entry, Event))
+        step = max(entry.step for entry in self.found.entries if isinstance(entry, EventBase))
         approvals: list[Any] = []
         results: list[Any] = []
         for call in chance.sample(calls, chance.randint(1, len(calls))):
