@@ -252,13 +252,14 @@ class RunOutcomeFacts:
     """The meaning of a run's end."""
 
     words: str
+    tone: Tone = "mute"
     is_error: bool = False
     goes_on: bool = False
     """With a journal, the same line goes on with the run."""
 
 
 RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
-    "answered": RunOutcomeFacts(words="the model called nothing more"),
+    "answered": RunOutcomeFacts(words="the model called nothing more", tone="good"),
     # `Turn.unanswered`: the provider would refuse the next request
     "unanswered": RunOutcomeFacts(words="the model called a tool of the provider's for which none was given"),
     "pending": RunOutcomeFacts(words="the provider has not finished the answer; ask for it again", goes_on=True),
@@ -269,12 +270,15 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
     # only with `retry=`: without it, this is an `error`, too
     "interrupted": RunOutcomeFacts(
         words="an answer broke off when some of it had been shown, and was not asked for again",
+        tone="bad",
         is_error=True,
         goes_on=True,
     ),
-    "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True, goes_on=True),
+    "error": RunOutcomeFacts(
+        words="a stream failed, or a request, or `stop`", tone="bad", is_error=True, goes_on=True
+    ),
     # `AgentLoop.suspended`
-    "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", goes_on=True),
+    "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", tone="held", goes_on=True),
     "cancelled": RunOutcomeFacts(words="somebody stopped it"),
     "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end", goes_on=True),
 }

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from ..files import write_private
 from .chrome_trace import chrome_trace
-from .drawing import Watch, draw
+from .drawing import draw
 from .page import LiveView, draw_recordings, page
 from .picture import Picture
 from .span_drawing import draw_traces
 from .span_files import is_trace
+from .watch import Watch
 
 __all__ = [
     "LiveView",

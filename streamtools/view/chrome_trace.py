@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .picture import CallLane, Lane, Picture, StepLane, micros
+from .lanes import CallLane, Lane, StepLane, micros
+from .picture import Picture
 
 STEPS, STREAM, CALLS = 1, 2, 3
 """The first thread ids: steps, stream, and the first track of calls."""

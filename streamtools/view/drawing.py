@@ -1,16 +1,12 @@
-"""Draws a picture from a run's events, one by one, or watches the run as an observer that does so.
+"""Draws a picture from a run's events, one by one.
 
 In go events in their order, each with the time of being seen or without; a `Picture` grows. Drawing takes constant time
-per event and never raises because of an event's content. A `Watch` draws while the run goes on: its `on_event` takes
-some microseconds and never waits, and it may be read from another thread.
+per event and never raises because of an event's content.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -46,32 +42,24 @@ from ..events import (
     ToolStarted,
 )
 from ..observers import EarlyEnd
-from ..parts import WAITS
+from ..parts import RUN_OUTCOMES, WAITS
 from ..text import cut
+from .lanes import CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Try
 from .picture import (
     APPROVAL,
     BY_CODE,
     DECIDED,
-    MAX_CHARS,
-    MAX_EVENTS,
     ORIGIN,
     Arrow,
-    CallLane,
-    Lane,
     Mark,
     Picture,
-    RunHead,
-    Seen,
-    Span,
-    StepLane,
-    StreamPiece,
-    Try,
     apply_record,
     early_fact,
     facts_of,
     waits_before,
     words_of,
 )
+from .summary import MOST_OPENING, Arguments, question_in, sum_up, text_of
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
@@ -128,6 +116,7 @@ class Drawing:
         self._marks: dict[int, int] = {}  # seq -> position of its mark
         self._latest_text: dict[int, int] = {}  # step -> its latest text or reasoning
         self._asked: dict[int, Span] = {}  # call -> the approval that it waits for
+        self._arguments = Arguments()
 
     def feed(self, event: Event, at: float | None = None) -> None:
         """Draws an event. `at` is the time of being seen, on `time.monotonic`, for deltas, which have none."""
@@ -150,6 +139,22 @@ class Drawing:
             self.picture.touch(call)
         elif end.reason is not None:
             self.picture.note_missed(end.tool_name, end.reason)
+
+    def begin_run(self, run_id: str, name: str | None) -> None:
+        """Begins a run whose end will be announced."""
+        run = self._begin_run(run_id)
+        run.name, run.is_entered = name, True
+
+    def end_run(self, outcome: str | None, error: BaseException | None = None) -> None:
+        """Draws the end of the run."""
+        if self._run is None:
+            return
+        if outcome is None and isinstance(error, Exception):
+            outcome = "error"  # of a loop of the caller's own
+        self._run.outcome, self._run.is_entered = outcome, False
+        if error is not None and outcome in _FAILED_RUNS:
+            self._run.error = self._error_words(error)
+        self.picture.touch(self._run)
 
     def finish(self) -> Picture:
         """Places the last deltas, and returns the picture. More events may follow."""
@@ -181,10 +186,18 @@ class Drawing:
         if piece is None:
             return
         text = self.picture.kept(text) if self.content else ""
+        if piece.kind in ("text", "refusal"):
+            self._open_with(event.step, text)
         if timed:
             self.picture.growth.append((piece.id, event.seq, self._now, text))
         else:
             self._late.append((piece, event, text))
+
+    def _open_with(self, number: int, text: str) -> None:
+        step = self._step(number)
+        if text and len(step.opening) < 2 * MOST_OPENING:  # twice, since white space is joined
+            step.opening += text[: 2 * MOST_OPENING]
+            self.picture.touch(step)
 
     def _grown(self, event: Event) -> tuple[StreamPiece | None, str]:
         """Returns the piece that a delta continues, and its text."""
@@ -283,6 +296,10 @@ class Drawing:
         # From the request on: the time until the model answers is the model's.
         step.start -= 0.0 if event.requested_at is None else min(step.start, max(0.0, event.time - event.requested_at))
         step.asks_model = event.asks_model
+        run = self._run
+        if self.content and event.request is not None and run is not None and run.question is None:
+            run.question = self._cut(question_in(event.request)) or None
+            self.picture.touch(run)
         refs = [self.picture.marks[self._marks[seq]].ref for seq in event.causes if seq in self._marks]
         step.fed_by = [int(ref[1:]) for ref in refs if ref.startswith(CallLane.LETTER)]
         return step
@@ -305,6 +322,7 @@ class Drawing:
     def _attempt_discarded(self, event: AttemptDiscarded) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, "attempt_discarded", event.error_type))
+        step.opening = ""
         self._close_all(event.step)
         self._end_calls(event.step)  # ids may recur
         return step
@@ -312,6 +330,7 @@ class Drawing:
     def _message_added(self, event: MessageAdded) -> Lane:
         step = self._step(event.step)
         step.warnings.append((self._now, "message_added", f"the user spoke, {_WHEN[event.when]}"))
+        step.user_messages += [text for one in event.messages if (text := self._cut(text_of(one)))]
         return step
 
     def _close_all(self, number: int) -> None:
@@ -326,6 +345,7 @@ class Drawing:
     def _end_step(self, number: int, outcome: str | None) -> Lane:
         step = self._step(number)
         step.end, step.outcome = self._now, outcome
+        sum_up(step, self._calls.get(number, {}).values())
         self._end_calls(number)
         return step
 
@@ -351,7 +371,11 @@ class Drawing:
         whole = event.whole if isinstance(event, (TextEnd, ReasoningEnd)) else None
         # The end contradicts its deltas, and counts. What has grown stays as it was seen, with a warning beside it.
         if whole is not None:
-            self._step(event.step).warnings.append((self._now, "text_replaced", self._cut(whole)))
+            step = self._step(event.step)
+            step.warnings.append((self._now, "text_replaced", self._cut(whole)))
+            if isinstance(event, TextEnd):
+                step.opening = ""
+                self._open_with(event.step, whole if self.content else "")
         return self._close(event.step, _PIECES[type(event)]) or self._step(event.step)
 
     # -- calls --
@@ -398,6 +422,8 @@ class Drawing:
             call.facts.append(("normalized", ", ".join(event.call.normalizations)))
         if self.content and event.call.arguments_text:
             call.arguments = self._cut(event.call.arguments_text)
+            for one in self._arguments.label(call):
+                self.picture.touch(one)
         return call
 
     def _validated(self, event: ToolCallValidated) -> Lane:
@@ -454,6 +480,8 @@ class Drawing:
                 call.tries[-1].error = type(event.exception or event.error).__name__
         if self.content and event.outcome == "ok":
             call.result = self._cut(event.model_content)
+        elif self.content:
+            call.to_model = self._cut(event.model_content) or None
         call.result_type = event.observation_type
         call.facts += facts_of(event)
         return call
@@ -467,6 +495,7 @@ class Drawing:
         return self.picture.kept(cut(words_of(error, text=self.content), MOST_CHARS))
 
 
+_FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
 _WHEN = {"next": "behind the results", "now": "at once"}
 
 _DRAWS: Mapping[type[EventBase], Callable[[Any, Any], Lane]] = {
@@ -507,56 +536,3 @@ def _words_of(event: ApprovalResolved) -> str:
         if 0 < event.at < _LAST_AT
         else verdict
     )
-
-
-class Watch:
-    """An observer that draws a run. Give each run its own, through `agent_loop`, `Trajectory` or `pipeline`.
-
-        watch = Watch()
-        async with pipeline(stream, tools=[...], observers=[watch]) as events:
-            ...
-        write_private("run.html", page(watch))
-
-    Args:
-        title: the headline; by default the run's id.
-        content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
-        max_events: events that are kept; the page shows how many were left out.
-        max_chars: characters of all texts that are kept.
-    """
-
-    def __init__(
-        self, title: str = "", *, content: bool = True, max_events: int = MAX_EVENTS, max_chars: int = MAX_CHARS
-    ) -> None:
-        self._drawing = Drawing(Picture(title, max_events=max_events, max_chars=max_chars), content=content)
-        self._lock = threading.Lock()
-
-    @property
-    def event_types(self) -> Collection[type[Event]] | None:
-        """All events."""
-        return None
-
-    def on_event(self, event: Event) -> None:
-        """Draws an event."""
-        # A page may ask for a patch from another thread.
-        with self._lock:
-            self._drawing.feed(event, time.monotonic())
-
-    def see_early(self, end: EarlyEnd) -> None:
-        """Notes on a call that was started early under a tap what became of it."""
-        with self._lock:
-            self._drawing.see_early(end)
-
-    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Returns None: nothing is to be held."""
-        return None
-
-    @property
-    def picture(self) -> Picture:
-        """The picture so far; it grows with the run."""
-        return self._drawing.finish()
-
-    def patch(self, since: Seen) -> tuple[dict[str, Any], Seen]:
-        """Returns what is new since a reader looked, and the reader's new place."""
-        with self._lock:
-            picture = self._drawing.picture
-            return picture.patch(since), picture.seen

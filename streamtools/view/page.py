@@ -27,8 +27,9 @@ from ..events import Event, EventBase
 from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, WAITS, CountFacts
 from ..record import Recording
 from ..text import well_formed_tree
-from .drawing import LEFT, PROVIDERS, Drawing, Watch, draw
+from .drawing import LEFT, PROVIDERS, Drawing, draw
 from .picture import Picture, Seen
+from .watch import Watch
 
 __all__ = ["LiveView", "draw_recordings", "page"]
 
@@ -319,6 +320,7 @@ def draw_recordings(recordings: Iterable[Recording], title: str = "") -> Picture
         for at, entry in recording.timed():
             if isinstance(entry, EventBase):
                 drawing.feed(entry, at)
+        drawing.end_run(recording.outcome)
         if recording.cut:
             drawing.picture.notes.append("The recording was full before the run had ended.")
         if recording.lost:

@@ -8,8 +8,8 @@ have whole microseconds. A picture is bounded by `max_events` and `max_chars`, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from ..errors import ToolFailed
 from ..events import Observation
@@ -17,135 +17,13 @@ from ..limits import checked_bound
 from ..parts import WAITS, Wait
 from ..record import RecordedError
 from ..text import cut, type_name
+from .lanes import CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Usage, micros
+from .summary import MOST_OPENING, answer_of, head_of, reason_of, short
 
 MAX_EVENTS = 200_000
 """Events of one picture; a page of 100,000 opens within two seconds."""
 MAX_CHARS = 8_000_000
 """Characters of one picture's texts."""
-
-Usage: TypeAlias = dict[str, int]
-
-
-# -- lanes -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, kw_only=True)
-class Span:
-    """A length of time with a reason: a wait."""
-
-    reason: str
-    start: float
-    end: float | None = None
-
-    def row(self) -> list[Any]:
-        """Returns the row for a page."""
-        return [self.reason, micros(self.start), micros(self.end)]
-
-
-@dataclass(slots=True, kw_only=True)
-class Try:
-    """One attempt at a call."""
-
-    number: int
-    start: float
-    end: float | None = None
-    error: str | None = None
-    """The type of its error; None if it did not fail, or nothing is known of it."""
-
-    def row(self) -> list[Any]:
-        """Returns the row for a page."""
-        return [self.number, micros(self.start), micros(self.end), self.error]
-
-
-@dataclass(slots=True, kw_only=True)
-class Lane:
-    """Base of everything that has a place in the picture. `ref` is its name in arrows and marks."""
-
-    LETTER: ClassVar[str] = ""
-    id: int
-    start: float
-    end: float | None = None
-    version: int = 0
-
-    @property
-    def ref(self) -> str:
-        """The lane's name in arrows and marks: a letter and its number."""
-        return f"{self.LETTER}{self.id}"
-
-
-@dataclass(slots=True, kw_only=True)
-class RunHead(Lane):
-    """The run that some steps belong to. A run that was resumed is a second one."""
-
-    LETTER: ClassVar[str] = "r"
-    run_id: str
-    name: str | None = None
-    """The agent's name, where the run has one."""
-
-
-@dataclass(slots=True, kw_only=True)
-class StepLane(Lane):
-    """One model response with its calls."""
-
-    LETTER: ClassVar[str] = "s"
-    run: int
-    number: int
-    asks_model: bool = True
-    outcome: str | None = None
-    wire: str | None = None
-    model: str | None = None
-    stream_start: float | None = None
-    stream_end: float | None = None
-    finish: str | None = None
-    error: str | None = None
-    """Type and text of the error that ended the stream."""
-    usage: Usage | None = None
-    fed_by: list[int] = field(default_factory=list)
-    """The calls whose results this answer had, by `CallLane.id`."""
-    warnings: list[tuple[float, str, str]] = field(default_factory=list)
-    """Time, code and text of each deviation that was tolerated."""
-
-
-@dataclass(slots=True, kw_only=True)
-class CallLane(Lane):
-    """One call, from its announcement to its outcome."""
-
-    LETTER: ClassVar[str] = "c"
-    step: int
-    call_id: str
-    name: str
-    kind: str = "function"
-    index: int = 0
-    whole: float | None = None
-    """The time at which its arguments had ended."""
-    ready: float | None = None
-    """The time at which they were found valid."""
-    outcome: str | None = None
-    problem: str | None = None
-    """Code of what is wrong with the arguments."""
-    error: str | None = None
-    """Why it is not ``ok``: type, then text."""
-    waits: list[Span] = field(default_factory=list)
-    tries: list[Try] = field(default_factory=list)
-    after: int | None = None
-    """The piece of text or reasoning before it in the stream, by `StreamPiece.id`."""
-    arguments: str | None = None
-    """The arguments, where they are not in the growth."""
-    result: str | None = None
-    result_type: str | None = None
-    facts: list[tuple[str, str]] = field(default_factory=list)
-    """Other facts of the call record, as label and text."""
-
-
-@dataclass(slots=True, kw_only=True)
-class StreamPiece(Lane):
-    """One piece of a response as it arrived: text, reasoning, a refusal, or a call's arguments."""
-
-    LETTER: ClassVar[str] = "p"
-    step: int
-    kind: str
-    call: int | None = None
-    """The call whose arguments these are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,10 +170,11 @@ class Picture:
         growth = self.growth[since.growth :]
         return {
             "title": self.title,
+            "head": head_of(self.runs, self.steps, self.calls),
             "leftOut": self.left_out,
             "cutChars": self.cut_chars,
             "notes": self.notes,
-            "runs": [[run.id, run.run_id, run.name] for run in changed if isinstance(run, RunHead)],
+            "runs": [_run(run) for run in changed if isinstance(run, RunHead)],
             "steps": [_step(step) for step in changed if isinstance(step, StepLane)],
             "calls": [_call(call) for call in changed if isinstance(call, CallLane)],
             "pieces": [_piece(piece) for piece in changed if isinstance(piece, StreamPiece)],
@@ -320,9 +199,8 @@ class Picture:
         return newer
 
 
-def micros(seconds: float | None) -> int | None:
-    """Returns whole microseconds."""
-    return None if seconds is None else round(seconds * 1_000_000)
+def _run(run: RunHead) -> list[Any]:
+    return [run.id, run.run_id, run.name, run.question, run.outcome, run.error]
 
 
 def _step(step: StepLane) -> dict[str, Any]:
@@ -342,6 +220,10 @@ def _step(step: StepLane) -> dict[str, Any]:
         error=step.error,
         usage=step.usage,
         fedBy=step.fed_by,
+        opening=short(step.opening, MOST_OPENING) or None,
+        userMessages=step.user_messages,
+        waitedFor=step.waited_for,
+        saved=micros(step.saved) or None,
         warnings=[[micros(time), code, text] for time, code, text in step.warnings],
     )
 
@@ -365,6 +247,10 @@ def _call(call: CallLane) -> dict[str, Any]:
         tries=[one.row() for one in call.tries],
         after=call.after,
         arguments=call.arguments,
+        argument=call.argument,
+        answer=answer_of(call.result),
+        reason=None if call.outcome == "ok" else reason_of(call.error),
+        toModel=call.to_model,
         result=call.result,
         resultType=call.result_type,
         facts=[list(fact) for fact in call.facts],

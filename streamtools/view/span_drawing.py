@@ -17,21 +17,10 @@ from typing import Any
 from ..fields import fits
 from ..parts import WAITS
 from ..telemetry.names import PROFILES, SEMCONV
-from .picture import (
-    BY_CODE,
-    DECIDED,
-    ORIGIN,
-    Arrow,
-    CallLane,
-    Picture,
-    RunHead,
-    Span,
-    StepLane,
-    StreamPiece,
-    Try,
-    early_fact,
-)
+from .lanes import CallLane, RunHead, Span, StepLane, StreamPiece, Try
+from .picture import BY_CODE, DECIDED, ORIGIN, Arrow, Picture, early_fact
 from .span_files import SECONDS, SpanKey, StoredSpan, items, read_spans, whole_number
+from .summary import MOST_OPENING, Arguments, question_in, sum_up
 
 __all__ = ["draw_traces"]
 
@@ -76,6 +65,7 @@ def draw_traces(*documents: Mapping[str, Any], title: str = "") -> Picture:
     others = [span for span in rest if not drawing.child(span)]
     for span in rest:
         drawing.connect(span)
+    drawing.sum_up()
     if others:
         drawing.picture.notes.append(f"Spans of other instrumentations are not shown: {len(others)}.")
     if lost:
@@ -136,6 +126,7 @@ class _SpanDrawing:
         self._runs: dict[str, list[RunHead]] = {}  # by their id: one, and one for each time that it was resumed
         self._numbers: dict[str, set[int]] = {}  # of the latest one's steps
         self._waited: set[int] = set()  # calls whose waits have spans
+        self._arguments = Arguments()
 
     def _at(self, time: float) -> float:
         return max(0.0, time - self._origin)
@@ -203,7 +194,11 @@ class _SpanDrawing:
         counts = {name: map(span.count, keys) for name, keys in _COUNTS.items()}
         known = {name: next((one for one in found if one is not None), None) for name, found in counts.items()}
         step.usage = {name: count for name, count in known.items() if count is not None} or None
+        run = self.picture.runs[step.run]
+        run.question = run.question or question_in({"messages": _read(span.text(NAMES.input_messages))}) or None
         for kind, text in _messages(span.text(NAMES.output_messages)):
+            if kind == "text" and len(step.opening) < MOST_OPENING:
+                step.opening += text[: 2 * MOST_OPENING]
             piece = StreamPiece(
                 id=len(self.picture.pieces), step=step.id, kind=kind, start=step.stream_start, end=step.stream_end
             )
@@ -220,6 +215,7 @@ class _SpanDrawing:
         call.error = _error(span)
         call.arguments, call.result = span.text(NAMES.tool_arguments), span.text(NAMES.tool_result)
         call.result_type = span.text(NAMES.observation_type)
+        self._arguments.label(call)
         if span.text(NAMES.call_caller) == "code":
             call.facts.append(BY_CODE)
         attempts, call.tries = span.count(NAMES.tool_attempts) or 0, []
@@ -285,7 +281,16 @@ class _SpanDrawing:
         """Notes the name of a run."""
         for run in self._runs.get(span.text(NAMES.run_id) or "", ()):
             run.name = span.text(NAMES.agent_name) or span.text(NAMES.run_name) or run.name
+            run.outcome = span.text(NAMES.run_outcome) or run.outcome
             self.picture.touch(run)
+
+    def sum_up(self) -> None:
+        """Sums up each step, once its calls are drawn."""
+        calls: dict[int, list[CallLane]] = {}
+        for call in self.picture.calls:
+            calls.setdefault(call.step, []).append(call)
+        for step in self.picture.steps:
+            sum_up(step, calls.get(step.id, ()))
 
     def _call_of(self, step: StepLane, call_id: str, name: str, span: StoredSpan) -> CallLane:
         call = self._known.get((step.id, call_id))
@@ -319,13 +324,16 @@ def _error(span: StoredSpan) -> str | None:
     return f"{kind}: {text}" if kind and text and kind not in text else text or kind
 
 
+def _read(messages: str | None) -> list[Any]:
+    try:
+        return list(items(json.loads(messages or "[]")))
+    except (ValueError, RecursionError):  # content that was cut after it was encoded
+        return []
+
+
 def _messages(messages: str | None) -> Iterator[tuple[str, str]]:
     """Yields the kind and the text of each part of captured messages; nothing if they cannot be read."""
-    try:
-        read = json.loads(messages or "[]")
-    except (ValueError, RecursionError):  # content that was cut after it was encoded
-        return
-    for message in items(read):
+    for message in _read(messages):
         for part in items(message.get("parts")):
             if part.get("type") in ("text", "reasoning") and isinstance(part.get("content"), str):
                 yield part["type"], part["content"]

@@ -21,10 +21,13 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ..events import Event, StepEnd
+from ..observers import RunFacts
 from ..parts import OUTCOMES, Tone
 from ..text import cut, one_line, printable
-from .drawing import LEFT, PROVIDERS, Watch
-from .picture import BY_CODE, DECIDED, ORIGIN, CallLane, Picture, StepLane, StreamPiece
+from .drawing import LEFT, PROVIDERS
+from .lanes import CallLane, StepLane, StreamPiece
+from .picture import BY_CODE, DECIDED, ORIGIN, Picture
+from .watch import Watch
 
 __all__ = ["TerminalView", "show"]
 
@@ -107,6 +110,14 @@ class TerminalView:
         self._watch.on_event(event)
         if isinstance(event, StepEnd):
             self._print(len(self._watch.picture.steps))
+
+    def begin_run(self, run: RunFacts) -> None:
+        """Begins the run."""
+        self._watch.begin_run(run)
+
+    def end_run(self, outcome: str | None, error: BaseException | None) -> None:
+        """Draws the end of the run."""
+        self._watch.end_run(outcome, error)
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         """Returns None: nothing is to be held."""

@@ -28,7 +28,8 @@ from streamtools.events import (
 )
 from streamtools.parts import ToolCall
 from streamtools.view import Picture, Watch, draw, page
-from streamtools.view.picture import CallLane, Seen
+from streamtools.view.lanes import CallLane
+from streamtools.view.picture import Seen
 
 PAYS = b"""\
 data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function",\

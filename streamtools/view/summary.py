@@ -1,0 +1,237 @@
+"""Sums up a picture for readers: each call in a few words, how the run ended, and the time that overlapping has saved.
+
+In go the lanes of a picture that are complete, or a request; out come short texts and times. Nothing here reads events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, Tone
+from .lanes import CallLane, RunHead, StepLane, micros
+
+MOST_ARGUMENT, MOST_ANSWER, MOST_OPENING = 60, 100, 200
+"""Characters of what is shown of arguments, of results, and of a step's text."""
+_MOST_READ = 10_000  # characters of arguments that are parsed
+_TURN_END = WAITS["turn_end"].words
+_FREED = frozenset(
+    WAITS[reason].words for reason in ("key", "tool_limit", "exclusive", "limit", "thread", "worker_busy")
+)
+"""The waits that the end of another call ends."""
+
+
+def short(text: str, most: int) -> str:
+    """Returns the beginning of a text in one line."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most and len(text) <= 4 * most else f"{line[: most - 1]}…"
+
+
+# -- the question and the answers --------------------------------------------------------------------------------------
+
+
+def question_in(request: Mapping[str, Any]) -> str:
+    """Returns the latest text of the user's in a request, of any wire; an empty one if there is none."""
+    messages = next((request[name] for name in ("messages", "input", "contents") if request.get(name)), None)
+    if isinstance(messages, str):
+        return messages
+    return next(filter(None, map(text_of, reversed(messages))), "") if isinstance(messages, (list, tuple)) else ""
+
+
+def text_of(message: Any) -> str:
+    """Returns the text that a user has written in a message; an empty one if that is not a user's."""
+    if isinstance(message, str):
+        return message
+    dump = getattr(message, "model_dump", None)  # an SDK's object
+    message = dump() if callable(dump) else message
+    if not isinstance(message, Mapping) or message.get("role", "user") != "user":
+        return ""
+    content = message.get("content", message.get("parts"))
+    blocks = content if isinstance(content, (list, tuple)) else [content]
+    texts = (one.get("text", one.get("content")) if isinstance(one, Mapping) else one for one in blocks)
+    kinds = (one.get("type", "text") if isinstance(one, Mapping) else "text" for one in blocks)
+    return "\n".join(
+        str(text) for kind, text in zip(kinds, texts, strict=True) if kind in _TEXTS and isinstance(text, str)
+    )
+
+
+_TEXTS = ("text", "input_text")
+
+
+def answer_of(result: str | None) -> str | None:
+    """Returns a result in a few words; None if it is not known."""
+    if result is None:
+        return None
+    value = _read(result) if result[:1] == '"' else None
+    return short(value if isinstance(value, str) else result, MOST_ANSWER)
+
+
+def reason_of(error: str | None) -> str | None:
+    """Returns in one line why a call did not succeed: the tool's own error, else what the library says of it."""
+    if error is None:
+        return None
+    first, _, own = error.partition("\n")
+    return short(own or first.partition(": ")[2] or first, MOST_ANSWER)
+
+
+class Arguments:
+    """Finds the argument that tells a call from the others of its tool."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}  # tool -> the argument that differs
+        self._equal: dict[str, tuple[dict[str, Any], list[CallLane]]] = {}  # tool -> its calls, while none differs
+
+    def label(self, call: CallLane) -> list[CallLane]:
+        """Sets `CallLane.argument`; returns the earlier calls whose own has changed by that."""
+        given = None if call.arguments is None else _read(call.arguments)
+        if not isinstance(given, dict):
+            call.argument = short(call.arguments, MOST_ARGUMENT) if call.arguments else None
+            return []
+        name = self._names.get(call.name)
+        relabelled: list[CallLane] = []
+        if name is None:
+            known, calls = self._equal.setdefault(call.name, (given, []))
+            name = _best({key: value for key, value in given.items() if known.get(key) != value})
+            if name is None:
+                calls.append(call)
+            else:  # the ones before are equal, so that it is once that they change
+                self._names[call.name] = name
+                shown = _shown(known, name)
+                relabelled = [] if shown is None else [one for one in calls if one.argument != shown]
+                for one in relabelled:
+                    one.argument = shown
+                del self._equal[call.name]
+        call.argument = _shown(given, name if name in given else _best(given))
+        return relabelled
+
+
+def _best(arguments: Mapping[str, Any]) -> str | None:
+    texts = (name for name, value in arguments.items() if isinstance(value, str) and value)
+    return next(texts, next(iter(arguments), None))
+
+
+def _shown(arguments: Mapping[str, Any], name: str | None) -> str | None:
+    if name is None or name not in arguments:
+        return None
+    value = arguments[name]
+    is_text = isinstance(value, str) and value
+    return short(value if is_text else f"{name}={orjson.dumps(value).decode()}", MOST_ARGUMENT)
+
+
+def _read(text: str) -> Any:
+    try:
+        return orjson.loads(text) if len(text) <= _MOST_READ else None
+    except ValueError:  # free text, or cut, or half a surrogate pair
+        return None
+
+
+# -- the end of a run --------------------------------------------------------------------------------------------------
+
+
+def outcome_of(runs: Sequence[RunHead], steps: Sequence[StepLane], calls: Iterable[CallLane]) -> str | None:
+    """Returns how the last run ended, as far as that is known; None while it goes on."""
+    run = runs[-1] if runs else None
+    if run is None or run.outcome is not None or run.is_entered:
+        return None if run is None else run.outcome
+    # Nobody says how a loop of the caller's own has ended, but its last step does.
+    step = steps[-1] if steps and steps[-1].run == run.id else None
+    if step is None or step.outcome is None:
+        return None
+    if step.outcome == "complete" and step.asks_model and all(call.step != step.id for call in calls):
+        return "answered"
+    return _ENDS.get(step.outcome, step.outcome)
+
+
+_ENDS = {"truncated": "interrupted", "abandoned": "left"}
+
+
+def head_of(runs: Sequence[RunHead], steps: Sequence[StepLane], calls: Sequence[CallLane]) -> dict[str, Any]:
+    """Returns the sums of a picture as plain JSON: the run's end, apart from how many of its calls failed."""
+    end = outcome_of(runs, steps, calls)
+    ends = _ends_of(steps, calls)
+    failed = sum(ends[outcome] for outcome, facts in OUTCOMES.items() if facts.tone == "bad")
+    took = length_of(steps)
+    words, tone = _meaning(end)
+    return {
+        "question": next((run.question for run in runs if run.question), None),
+        "outcome": end,
+        "words": words,
+        "tone": tone,
+        "calls": sum(ends.values()),
+        "ends": dict(ends),
+        "failed": failed,
+        "took": micros(took),
+        "withoutOverlap": micros(took + sum(step.saved for step in steps)),
+    }
+
+
+def _meaning(outcome: str | None) -> tuple[str | None, Tone]:
+    run, step = (table.get(outcome) for table in (dict[Any, Any](RUN_OUTCOMES), dict[Any, Any](STEP_OUTCOMES)))
+    if run is not None:
+        return run.words, run.tone
+    return None, "live" if step is None else step.tone
+
+
+def _ends_of(steps: Sequence[StepLane], calls: Iterable[CallLane]) -> Counter[str]:
+    """Counts calls by their end: one that waited, and went on in a resumed run, once."""
+    ends: dict[Any, str] = {}
+    latest: dict[str, Any] = {}
+    for call in calls:
+        resumed = latest.get(call.call_id) if not steps[call.step].asks_model else None
+        key = latest[call.call_id] = call.id if resumed is None else resumed
+        ends[key] = call.outcome or "running"
+    return Counter(ends.values())
+
+
+def length_of(steps: Sequence[StepLane]) -> float:
+    """Returns the length of a picture, in seconds."""
+    began = min((step.start for step in steps), default=0.0)
+    return max((step.start if step.end is None else step.end for step in steps), default=0.0) - began
+
+
+# -- the time of a step ------------------------------------------------------------------------------------------------
+
+
+def sum_up(step: StepLane, calls: Iterable[CallLane]) -> None:
+    """Sets what the end of a step waited for, and what overlapping has saved there: `StepLane.waited_for` and `saved`.
+
+    Without overlap the calls would have begun when the response had ended, all at once, and each would have taken as
+    long as it did. A call that waited for another's end would have waited for it then, too; that more of them would
+    have waited is not counted, so that the time saved is rather too short.
+    """
+    answered = step.start if step.stream_end is None else step.stream_end
+    ran = sorted((one for one in calls if one.end is not None and (one.tries or one.waits)), key=_end)
+    last = ran[-1] if ran and _end(ran[-1]) > answered else None
+    step.waited_for = step.ref if last is None else last.ref
+    if not step.asks_model or step.stream_end is None:
+        return
+    ends: dict[int, float] = {}
+    for call in ran:
+        ends[call.id] = _end_without_overlap(call, answered, ran, ends)
+    step.saved = max(0.0, max(ends.values(), default=0.0) - max([answered, *map(_end, ran)]))
+
+
+def _end(call: CallLane) -> float:
+    return call.start if call.end is None else call.end
+
+
+def _end_without_overlap(call: CallLane, answered: float, ran: list[CallLane], ends: Mapping[int, float]) -> float:
+    moments = [call.ready, *(wait.start for wait in call.waits[:1]), *(one.start for one in call.tries[:1])]
+    began, end = next(moment for moment in moments if moment is not None), _end(call)
+    held = sum(_end_of(wait.end, end) - wait.start for wait in call.waits if wait.reason == _TURN_END)
+    begins, since = answered, began + held
+    queued = [wait for wait in call.waits if wait.reason in _FREED and wait.end is not None]
+    if queued:
+        freed = _end_of(queued[-1].end, end)
+        before = [one for one in ran if one.id in ends and _end(one) <= freed]
+        if before:
+            begins = max(answered, ends[before[-1].id])
+            since = freed
+    return begins + max(0.0, end - since) if began < answered else end
+
+
+def _end_of(moment: float | None, end: float) -> float:
+    return end if moment is None else moment

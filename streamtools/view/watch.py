@@ -1,0 +1,81 @@
+"""Watches a run: an observer that draws its picture while it goes on.
+
+In go events; a `Picture` grows. `on_event` takes some microseconds and never waits, and a watch may be read from
+another thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..events import Event
+from ..observers import EarlyEnd, RunFacts
+from .drawing import Drawing
+from .picture import MAX_CHARS, MAX_EVENTS, Picture, Seen
+
+
+class Watch:
+    """An observer that draws a run. Give each run its own, through `agent_loop`, `Trajectory` or `pipeline`.
+
+        watch = Watch()
+        async with pipeline(stream, tools=[...], observers=[watch]) as events:
+            ...
+        write_private("run.html", page(watch))
+
+    Args:
+        title: the headline; by default the run's id.
+        content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
+        max_events: events that are kept; the page shows how many were left out.
+        max_chars: characters of all texts that are kept.
+    """
+
+    def __init__(
+        self, title: str = "", *, content: bool = True, max_events: int = MAX_EVENTS, max_chars: int = MAX_CHARS
+    ) -> None:
+        self._drawing = Drawing(Picture(title, max_events=max_events, max_chars=max_chars), content=content)
+        self._lock = threading.Lock()
+
+    @property
+    def event_types(self) -> Collection[type[Event]] | None:
+        """All events."""
+        return None
+
+    def on_event(self, event: Event) -> None:
+        """Draws an event."""
+        # A page may ask for a patch from another thread.
+        with self._lock:
+            self._drawing.feed(event, time.monotonic())
+
+    def see_early(self, end: EarlyEnd) -> None:
+        """Notes on a call that was started early under a tap what became of it."""
+        with self._lock:
+            self._drawing.see_early(end)
+
+    def begin_run(self, run: RunFacts) -> None:
+        """Begins the run."""
+        with self._lock:
+            self._drawing.begin_run(run.run_id, run.name)
+
+    def end_run(self, outcome: str | None, error: BaseException | None) -> None:
+        """Draws the end of the run."""
+        with self._lock:
+            self._drawing.end_run(outcome, error)
+
+    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
+        """Returns None: nothing is to be held."""
+        return None
+
+    @property
+    def picture(self) -> Picture:
+        """The picture so far; it grows with the run."""
+        return self._drawing.finish()
+
+    def patch(self, since: Seen) -> tuple[dict[str, Any], Seen]:
+        """Returns what is new since a reader looked, and the reader's new place."""
+        with self._lock:
+            picture = self._drawing.picture
+            return picture.patch(since), picture.seen
