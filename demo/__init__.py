@@ -89,7 +89,10 @@ async def converse(
         show.request()
         response = await ask(messages)
         stream = paced(response, pace) if pace else response
-        async with pipeline(stream, tools=TOOLS, wire=wire, stages=stages, trajectory=trajectory) as events:
+        asked = {"messages": messages}
+        async with pipeline(
+            stream, tools=TOOLS, wire=wire, stages=stages, trajectory=trajectory, request=asked
+        ) as events:
             async for event in events:
                 await show.event(event)
         if not events.turn.observations:

@@ -125,6 +125,7 @@ class _SpanDrawing:
         self._known: dict[tuple[int, str], CallLane] = {}
         self._runs: dict[str, list[RunHead]] = {}  # by their id: one, and one for each time that it was resumed
         self._numbers: dict[str, set[int]] = {}  # of the latest one's steps
+        self._above: dict[int, set[SpanKey | None]] = {}  # run -> the parents of its steps
         self._waited: set[int] = set()  # calls whose waits have spans
         self._arguments = Arguments()
 
@@ -145,6 +146,7 @@ class _SpanDrawing:
             outcome=span.text(NAMES.step_outcome),
         )
         self._steps[span.key] = step
+        self._above.setdefault(run.id, set()).add(span.parent)
         self.picture.add(step)
 
     def _run_of(self, span: StoredSpan, number: int) -> RunHead:
@@ -213,7 +215,8 @@ class _SpanDrawing:
         call.start, call.end = min(call.start, self._at(span.start)), self._at(span.end)
         call.outcome, call.problem = span.text(NAMES.call_outcome), span.text(NAMES.call_problem)
         call.error = _error(span)
-        call.arguments, call.result = span.text(NAMES.tool_arguments), span.text(NAMES.tool_result)
+        call.arguments, read = span.text(NAMES.tool_arguments), span.text(NAMES.tool_result)
+        call.result, call.to_model = (read, None) if call.outcome == "ok" else (None, read)
         call.result_type = span.text(NAMES.observation_type)
         self._arguments.label(call)
         if span.text(NAMES.call_caller) == "code":
@@ -278,10 +281,11 @@ class _SpanDrawing:
         return found
 
     def run(self, span: StoredSpan) -> None:
-        """Notes the name of a run."""
+        """Notes the name of a run, and its end."""
         for run in self._runs.get(span.text(NAMES.run_id) or "", ()):
             run.name = span.text(NAMES.agent_name) or span.text(NAMES.run_name) or run.name
-            run.outcome = span.text(NAMES.run_outcome) or run.outcome
+            if span.key in self._above[run.id]:  # a resumed run has a span of its own, or none
+                run.outcome = span.text(NAMES.run_outcome)
             self.picture.touch(run)
 
     def sum_up(self) -> None:

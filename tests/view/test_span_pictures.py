@@ -106,6 +106,8 @@ async def test_a_run_that_was_resumed_days_later_is_one_picture_without_the_days
         picture = draw_traces(*documents)
         assert [(head.run_id, head.name) for head in picture.runs] == [(run.run_id, "trip")] * 2
         assert [step.run for step in picture.steps] == [0, 1]
+        assert [head.outcome for head in picture.runs] == ["suspended", None]
+        assert picture.patch()["head"]["ends"] == {"ok": 1}  # the call that was resumed is one
         assert [call.call_id for call in picture.calls] == ["c1", "c1"]
         assert picture.calls[1].outcome == "ok"
         assert (picture.steps[0].end or 0) <= picture.steps[1].start < 60

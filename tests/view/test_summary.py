@@ -13,7 +13,9 @@ import pytest
 import trio
 import trio.testing
 from streams import anthropic
+from telemetry.scripted import capturing
 from view.seen_runs import stamped, watched
+from view.test_span_pictures import collecting
 
 from streamtools import Limits, Trajectory, agent_loop, pipeline, tool
 from streamtools.errors import CallSkipped, TruncatedStream
@@ -32,7 +34,8 @@ from streamtools.events import (
     ToolCallStart,
 )
 from streamtools.parts import RUN_OUTCOMES, ToolCall
-from streamtools.view import Watch, draw
+from streamtools.telemetry.setup import to_jaeger
+from streamtools.view import Watch, draw, draw_traces
 
 
 @tool(effect="pure", conflict_key="key", retries=1, retry_delay_s=0.5)
@@ -54,11 +57,19 @@ async def sent(body: list[bytes], pace: float) -> AsyncIterator[bytes]:
         yield piece
 
 
+def by_id(run: Watch | dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a picture, as a page is sent them."""
+    patch = run if isinstance(run, dict) else run.picture.patch()
+    return sorted(patch["calls"], key=lambda row: row["id"])
+
+
 def on_a_made_clock(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Any]) -> Any:
     """Runs it by a clock that stands still while code runs."""
     clock = trio.testing.MockClock(autojump_threshold=0)
     with monkeypatch.context() as patch:
         patch.setattr(time, "monotonic", lambda: 1000 + clock.current_time())
+        for name in ("monotonic_ns", "time_ns"):
+            patch.setattr(time, name, lambda: round((1000 + clock.current_time()) * 1e9))
         return trio.run(run, clock=clock)
 
 
@@ -78,20 +89,26 @@ def test_the_time_that_overlapping_saved_is_that_of_the_same_run_without_it(monk
         for start in ("eager", "turn_end"):
             bodies = iter([anthropic(["Working."], [(f"c{n}", WORK, json.dumps(one)) for n, one in enumerate(calls)]),
                            anthropic(["Done."], stop="end_turn")][not calls:])  # fmt: skip
-            watch = Watch()
+            watch, (provider, exporter) = Watch(), collecting()
+            tracing = capturing(provider, capture=True, names="semconv-1.41")
 
             async def ask(messages: Any, tools: Any, bodies: Any = bodies) -> Any:
                 await anyio.sleep(0.4)
                 return sent(next(bodies), 0.1)
 
-            async def main(ask: Any = ask, start: Any = start, options: Any = options, watch: Watch = watch) -> None:
+            async def main(
+                ask: Any = ask, start: Any = start, options: Any = options, observers: Any = (watch, tracing)
+            ) -> None:
                 when = {"start": start} if start == "turn_end" else {}
-                run = Trajectory(observers=[watch])
+                run = Trajectory(observers=observers)
                 asked = [{"role": "user", "content": "Work."}]
                 await agent_loop(ask, asked, tools=[work], wire="anthropic.messages", trajectory=run, **when, **options)
 
             on_a_made_clock(monkeypatch, main)
             heads.append(watch.picture.patch()["head"])
+            drawn = draw_traces(to_jaeger(exporter.get_finished_spans())).patch()
+            assert drawn["head"] == heads[-1]
+            assert [row.get("argument") for row in by_id(drawn)] == [row.get("argument") for row in by_id(watch)]
         early, late = heads
         assert late["took"] == late["withoutOverlap"], name
         found[name] = (early["took"] / 1e6, early["withoutOverlap"] / 1e6, late["took"] / 1e6)
@@ -190,7 +207,7 @@ def test_a_calls_answer_is_short_and_so_is_the_reason_why_there_is_none() -> Non
         [("ok", '"7 degrees"'), ("ok", "a\nb"), ("failed", "Error: no such city")]
     ):
         events += [ToolCallStart(f"c{number}", "tool"), *ended(f"c{number}", "tool", outcome, text)]
-    rows = sorted(draw(stamped(events)).patch()["calls"], key=lambda row: row["id"])
+    rows = by_id(draw(stamped(events)).patch())
     assert [row.get("answer") for row in rows] == ["7 degrees", "a b", None]
     assert [row.get("toModel") for row in rows] == [None, None, "Error: no such city"]
     assert rows[2]["reason"] == "Error: no such city"
