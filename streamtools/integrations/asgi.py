@@ -96,7 +96,7 @@ class EventStreamResponse(_Response):
         on_disconnect: ``cancel``: when the client goes, the calls are cancelled and the source is closed. ``continue``:
             the run goes on to its end, and nothing more is sent. Then an `encode` of yours has to give its first frame
             an id soon: a client that has none when it goes begins a second run by asking again.
-        status: the status of the response.
+        status_code: the status of the response.
         headers: more headers, or others in place of the three that keep proxies from holding events back.
         heartbeat: seconds of silence after which a comment is sent. None: never.
         send_timeout: seconds that a client may take to make room; after that it counts as gone. None: no limit.
@@ -116,7 +116,7 @@ class EventStreamResponse(_Response):
         encode: Encode = encode_event,
         after: Callable[[Any], Awaitable[object]] | None = None,
         on_disconnect: OnDisconnect = "cancel",
-        status: int = 200,
+        status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         heartbeat: float | None = 15.0,
         send_timeout: float | None = 60.0,
@@ -136,7 +136,7 @@ class EventStreamResponse(_Response):
         self._encode = encode
         self._after = after
         self._goes_on = on_disconnect == "continue"
-        self.status_code = status
+        self.status_code = status_code
         self._encoder = encode if isinstance(encode, Encoder) else None
         self.raw_headers = _checked({**(self._encoder.headers if self._encoder else {}), **(headers or {})})
         self.background: Any = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .chats import Chats
     from .encoding import Encoder
     from .log import Log, MemoryLog, SqliteLog
+    from .openapi import event_responses
     from .own import OwnEvents
     from .plain_text import PlainText
     from .runs import Chat
@@ -31,6 +32,7 @@ else:
             "chats": "Chats",
             "encoding": "Encoder",
             "log": "Log MemoryLog SqliteLog",
+            "openapi": "event_responses",
             "own": "OwnEvents",
             "plain_text": "PlainText",
             "runs": "Chat",
@@ -52,4 +54,5 @@ __all__ = [
     "PlainText",
     "SqliteLog",
     "UIMessages",
+    "event_responses",
 ]

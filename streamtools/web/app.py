@@ -114,6 +114,20 @@ class ChatApp:
         self._heartbeat_s, self._send_timeout_s = heartbeat, send_timeout
         self._ai_version: Literal[6, 7] = ai_version
 
+    def openapi(self, *, prefix: str = "", into: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Returns what is answered here as an OpenAPI 3.1 document: paths, requests, streams and refusals.
+
+        Args:
+            prefix: where the application is mounted, such as ``/api/chat``.
+            into: the document of the program around it, to which all is added, in a copy. Its own operations stay.
+
+        Raises:
+            ValueError: `prefix` is no such path.
+        """
+        from .openapi import chat_document  # for the document alone
+
+        return chat_document(prefix, into)
+
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answers a request."""
         if scope["type"] != "http":

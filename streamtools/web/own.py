@@ -271,29 +271,36 @@ _NOTHING = _Sofar()  # no field of the default depends on what came before
 _PLACE = (("seq", shape_of(int)), ("step", shape_of(int)))
 
 
-def schema() -> dict[str, Any]:
-    """Returns the JSON Schema (2020-12) of the data of all frames of `OwnEvents`."""
+def schema(*, whole: bool = True) -> dict[str, Any]:
+    """Returns the JSON Schema (2020-12) of the data of all frames of `OwnEvents`; those of `encode_event`, whose names
+    stand beside their data alone, if not `whole`."""
+    found = {one.name: _object(kind, whole) for kind, one in _WORDS.items() if whole or one.by_default is not None}
+    if not whole:
+        about = "The whole text, in place of the one that was shown."
+        replaced = {"description": about, "type": "object", "properties": {"text": {"type": "string"}}}
+        found["text_replaced"] = replaced | {"required": ["text"], "additionalProperties": False}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "An event of a run",
-        "oneOf": [{"$ref": f"#/$defs/{words.name}"} for words in _WORDS.values()],
-        "$defs": {words.name: _object(kind, words.name) for kind, words in _WORDS.items()},
+        "oneOf" if whole else "anyOf": [{"$ref": f"#/$defs/{name}"} for name in found],
+        "$defs": {name: one if whole else {**one, "title": name} for name, one in found.items()},
     }
 
 
-def _object(kind: type, name: str) -> dict[str, Any]:
-    place = () if kind is RunEnd else _PLACE
-    sent = _sent(kind, True)
+def _object(kind: type, whole: bool) -> dict[str, Any]:
+    place = () if kind is RunEnd or not whole else _PLACE
+    named = {"event": {"const": _WORDS[kind].name}} if whole else {}
+    sent = _sent(kind, whole)
     return {
         "title": kind.__name__,
         "description": _about(kind),
         "type": "object",
         "properties": {
-            "event": {"const": name},
+            **named,
             **{name: shape.schema for name, shape in place},
             **{one.name: one.shape.schema for one in sent},
         },
-        "required": ["event", *(name for name, _ in place), *(one.name for one in sent if not one.is_optional)],
+        "required": [*named, *(name for name, _ in place), *(one.name for one in sent if not one.is_optional)],
         "additionalProperties": False,
     }
 

@@ -160,7 +160,7 @@ def test_a_frame_is_read_as_the_one_event_that_was_written(name: str, data: str)
 async def test_headers_of_yours_come_beside_ours_or_in_their_place() -> None:
     client = Client()
     headers = {"X-Run": "7", "Cache-Control": "no-store"}
-    await client.request(EventStreamResponse(pipeline([]), status=201, headers=headers))
+    await client.request(EventStreamResponse(pipeline([]), status_code=201, headers=headers))
     assert client.start is not None
     assert client.start["status"] == 201
     assert (b"x-run", b"7") in client.start["headers"]
