@@ -11,15 +11,16 @@ import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.routing import Mount, Route
 
-from streamtools import AgentLoop, Tool, ToolContext, agent_loop, tool
+from streamtools import AgentLoop, Tool, ToolContext, ToolError, agent_loop, tool
 from streamtools.web import Chats
 from streamtools.web.app import PageRequest
 from streamtools.web.runs import Chat
 
 from .model import WIRE, answer
+from .times import Times, Watch
 
 HERE = Path(__file__).parent
 HEADERS = {
@@ -29,6 +30,9 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-cache",
 }
+NOT_FOUND = """<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>Not found</title>
+<link rel="stylesheet" href="/page.css"><main id="lost"><h1>There is nothing at this address</h1>
+<p><a href="/">Begin a chat</a></p></main></html>"""
 
 
 def tools_at(pause: float) -> list[Tool[..., Any]]:
@@ -38,6 +42,8 @@ def tools_at(pause: float) -> list[Tool[..., Any]]:
     async def get_weather(city: str) -> str:
         """Weather in a city."""
         await anyio.sleep(pause * 12)
+        if city not in ("Lisbon", "Porto"):
+            raise ToolError(f"There is no weather station in {city}.")
         return "24 degrees, clear" if city == "Lisbon" else "17 degrees, rain"
 
     @tool(effect="pure")
@@ -62,6 +68,11 @@ def may(request: PageRequest) -> bool:
     return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
 
 
+async def not_found(request: Any, error: Exception) -> HTMLResponse:
+    """Answers a bad address."""
+    return HTMLResponse(NOT_FOUND, status_code=404, headers=HEADERS)
+
+
 def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
     """Returns the application; its model waits *pause* seconds before each piece."""
 
@@ -69,8 +80,11 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
         return answer(messages, pause)
 
     def run(chat: Chat) -> AgentLoop:
-        return agent_loop(ask, chat.messages(WIRE), tools=tools_at(pause), wire=WIRE, **chat.options)
+        loop = agent_loop(ask, chat.messages(WIRE), tools=tools_at(pause), wire=WIRE, **chat.options)
+        loop.trajectory.observers = (*loop.trajectory.observers, Watch(times, chat.run_id))
+        return loop
 
+    times = Times(Path(f"{journal}.times.jsonl"))
     chats = Chats(journal=journal, run=run)
 
     @asynccontextmanager
@@ -78,6 +92,12 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
         async with chats:
             await chats.recover()
             yield
+
+    async def send_times(request: Any) -> JSONResponse:
+        chat_id = request.path_params["chat"]
+        if not may(PageRequest(chat_id, "read", dict(request.headers), request.scope)):
+            return JSONResponse(None, status_code=403)
+        return JSONResponse(times.of(chat_id), headers={"cache-control": "no-store"})
 
     def file(name: str) -> Any:
         async def send(request: Any) -> FileResponse:
@@ -89,8 +109,10 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
         routes=[
             Route("/", file("page.html")),
             *(Route(f"/{name}", file(name)) for name in ("page.js", "page.css")),
+            Route("/times/{chat:path}", send_times),
             Mount("/chats", chats.app(may=may)),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
         lifespan=lifespan,
+        exception_handlers={404: not_found},
     )

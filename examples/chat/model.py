@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -26,21 +27,43 @@ BOOK: tuple[str, list[Call]] = (
 )
 BOOKED = "Done: two berths on the Lusitania, Friday 21:43. Lisbon will have 24 degrees. Enjoy the sea!"
 DENIED = "Nothing is booked. The train still has berths, if you change your mind."
+LOST: tuple[str, list[Call]] = ("Let me look at the weather there. ", [("get_weather", {"city": "Atlantis"})])
+FAILED = "Nobody measures the weather in Atlantis. I would stay above the water: shall I look at Lisbon or Porto?"
+STORY = "\n\n".join(
+    [
+        "Lisbon is older than most capitals of Europe: Phoenicians traded here, and Romans called the town Olisipo.",
+        "From the eighth century it was Moorish. The lanes of Alfama below the castle still follow their plan, "
+        "and its name is Arabic: al-hamma, the hot springs.",
+        "In 1147 crusaders on their way to the Holy Land helped Afonso Henriques to take it. A century later the "
+        "court moved here from Coimbra.",
+        "In 1497 Vasco da Gama sailed from Belém, and came back with the way to India. Pepper paid for the "
+        "monastery of the Jerónimos, whose cloister is carved like a ship's rigging.",
+        "On All Saints' Day 1755 an earthquake, a wave and a fire took most of it. The marquis of Pombal had the "
+        "lower town built anew as a grid, with houses that soldiers tested by marching around their models.",
+        "In April 1974 the people put carnations into the soldiers' rifles, and a dictatorship of four decades "
+        "was over in a day.",
+        "Today trams climb the hills that the earthquake left, and a weekend is enough for the first three of seven.",
+    ]
+)
 
 
 async def answer(messages: list[Any], pause: float) -> AsyncIterator[dict[str, Any]]:
     """Streams the response to a history, with *pause* seconds before each piece."""
-    results = _results(messages)
+    results, said = _results(messages), _said(messages)
     text, calls = LOOK
-    if len(results) == len(LOOK[1]):
+    if "story" in said:
+        text, calls = STORY, []
+    elif "atlantis" in said:
+        text, calls = (FAILED, []) if results else LOST
+    elif len(results) == len(LOOK[1]):
         text, calls = BOOK
     elif results:
         text, calls = (BOOKED if "booked" in json.dumps(results[-1]) else DENIED), []
     yield {"type": "message_start", "message": {"id": f"msg_{len(messages)}", "role": "assistant", "model": "script"}}
     yield _begin(0, {"type": "text", "text": ""})
-    for word in text.split():
+    for piece in re.findall(r"\S+\s*", text):
         await anyio.sleep(pause)
-        yield _grow(0, {"type": "text_delta", "text": f"{word} "})
+        yield _grow(0, {"type": "text_delta", "text": piece if piece[-1].isspace() else f"{piece} "})
     yield {"type": "content_block_stop", "index": 0}
     for index, (name, arguments) in enumerate(calls, 1):
         # Ids are unique in a conversation.
@@ -63,6 +86,16 @@ def _results(messages: list[Any]) -> list[Any]:
         if message["role"] == "user":
             results = [*results, *found] if found else []
     return results
+
+
+def _said(messages: list[Any]) -> str:
+    """Returns the user's last words, in lower case."""
+    for message in reversed(messages):
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if message["role"] == "user" and (texts := [block["text"] for block in blocks if block["type"] == "text"]):
+            return " ".join(texts).lower()
+    return ""
 
 
 def _begin(index: int, block: dict[str, Any]) -> dict[str, Any]:

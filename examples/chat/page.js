@@ -1,5 +1,5 @@
-// A conversation beside its timeline. One EventSource reads the run that goes on; the browser itself comes back after a
-// cut, with Last-Event-ID. What is finished, or waits for a decision, is read by GET /{id}.
+// A conversation beside its timeline. One reader reads the run that goes on, and comes back by itself behind the last
+// frame that it had. What is finished is read by GET /{id}; times, which frames do not have, by /times/{id}.
 const at = (id) => document.getElementById(id);
 const make = (kind, name, text) => {
   const node = document.createElement(kind);
@@ -10,27 +10,37 @@ const make = (kind, name, text) => {
 const put = (node, text) => { if (node.textContent !== text) node.textContent = text; };
 const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-const known = location.hash.slice(1), chat = known || crypto.randomUUID();
-history.replaceState(null, "", `#${chat}`);
+let chat = "", place = new AbortController(); // the conversation; aborted when another one is opened
+let reading = null; // the reader of the run that goes on
+let sending = null; // what the user has said, until the server has it
+let run = null; // the latest run
+let times = {};
 const base = () => `chats/${encodeURIComponent(chat)}`;
-let source = null; // the EventSource of the run that goes on
-let run = null; // what is known of the latest run
-let drawing = 0;
+const others = new BroadcastChannel("streamtools-chat"); // tabs with the same conversation
 
 // -- the run: a state, and what each event makes of it ------------------------------------------------------------
 
-function newRun() {
+function newRun(id = "") {
   const node = make("div", "answer");
   node.setAttribute("role", "group");
   node.setAttribute("aria-label", "Answer");
-  return { id: "", items: [], steps: [], clock: {}, outcome: null, node };
+  at("log").append(node);
+  // last: the id of the last frame; isLate: frames come later than what they tell of; isStale: they tell it all anew
+  return { id, last: "", items: [], steps: [], marks: {}, isLate: false, isStale: false, cutAt: 0, outcome: null, words: "", node };
 }
 
+const keyOf = (one) => (one.call_id === undefined ? `${one.step}` : `${one.step}/${one.call_id}`);
 const callOf = (event) => run.items.find((one) => one.call_id === event.call_id && one.step === event.step);
+function take({ id, event }) {
+  if (run.isStale) Object.assign(run, { items: [], steps: [], isStale: false });
+  run.last = id ?? run.last;
+  if (event.step !== undefined && !run.steps.includes(event.step)) run.steps.push(event.step);
+  ON[event.event]?.(event);
+}
 const ON = {
-  step_start(event, when) {
+  step_start(event) {
     run.id = event.run_id;
-    if (!event.continued) run.steps.push({ step: event.step, from: when });
+    if (!event.continued) mark(event, "from");
   },
   text_delta(event) {
     const last = run.items.at(-1);
@@ -41,224 +51,402 @@ const ON = {
     const last = run.items.findLast((one) => one.text !== undefined && one.step === event.step);
     if (event.whole !== undefined && last) last.text = event.whole;
   },
-  tool_call_start(event, when) {
+  tool_call_start(event) {
     const { step, seq, call_id, name } = event;
-    run.items.push({ step, seq, call_id, name, arguments: "", state: "write", from: when });
+    run.items.push({ step, seq, call_id, name, arguments: "", state: "write" });
+    mark(event, "from");
   },
   tool_call_delta(event) { callOf(event).arguments += event.delta; },
-  tool_call_end(event, when) {
+  tool_call_end(event) {
     const call = callOf(event);
-    call.arguments = event.whole ?? call.arguments;
-    Object.assign(call, { state: "wait", written: when });
+    Object.assign(call, { arguments: event.whole ?? call.arguments, state: "wait" });
+    mark(event, "written");
   },
-  approval_requested(event) { Object.assign(callOf(event), { state: "ask", approval: event.approval_id }); },
-  approval_resolved(event) { callOf(event).state = event.approved ? "wait" : "bad"; },
-  tool_started(event, when) {
-    const call = callOf(event);
-    Object.assign(call, { state: "work", began: call.began ?? when });
+  approval_requested(event) {
+    Object.assign(callOf(event), { state: "ask", approval: event.approval_id });
+    mark(event, "asked");
+  },
+  approval_resolved(event) {
+    callOf(event).state = event.approved ? "wait" : "bad";
+    mark(event, "decided");
+  },
+  tool_started(event) {
+    callOf(event).state = "work";
+    mark(event, "began");
   },
   tool_progress(event) { callOf(event).progress = event.value; },
-  observation(event, when) {
-    const isOk = event.outcome === "ok", isDenied = event.outcome === "denied"; // which says it all
-    const result = isDenied ? undefined : shown(isOk ? event.result ?? "" : event.error ?? "");
-    Object.assign(callOf(event), { state: isOk ? "ok" : "bad", outcome: event.outcome, to: when, result });
+  observation(event) {
+    const isOk = event.outcome === "ok";
+    const result = event.outcome === "denied" ? undefined : isOk ? event.result ?? "" : shown(event.error ?? "").replace(/^Error: /, ""); // denied: says it all
+    Object.assign(callOf(event), { state: isOk ? "ok" : "bad", outcome: event.outcome, result });
+    mark(event, "to");
   },
-  stream_end(event, when) {
-    const step = run.steps.findLast((one) => one.step === event.step);
-    if (step) step.to = when;
-  },
+  stream_end(event) { mark(event, "to"); },
   attempt_discarded(event) {
     run.items = run.items.filter((one) => one.step !== event.step || one.seq < event.from_seq);
+    for (const key of Object.keys(run.marks)) if (key.startsWith(`${event.step}/`)) delete run.marks[key];
   },
-  run_end(event, when) {
-    Object.assign(run, { outcome: event.outcome, words: event.words, to: when });
-    const calls = run.items.filter((one) => one.call_id);
-    const times = calls.map(({ step, call_id, from, written, began, to }) => ({ step, call_id, from, written, began, to }));
-    const { outcome, words, steps } = run;
-    sessionStorage.setItem(run.id, JSON.stringify({ kept: { outcome, words, steps, to: when }, times }));
-  },
+  run_end(event) { Object.assign(run, { outcome: event.outcome, words: event.words }); },
 };
-const MARKS = new Set(["step_start", "tool_call_start", "tool_call_end", "tool_started", "observation", "stream_end"]);
 
-// Events have no times: a page notes when it saw them, and keeps that over a reload.
-function seenAt(id, event) {
-  if (!MARKS.has(event.event)) return Date.now();
-  const number = id.split(".")[0];
-  if (run.number !== number) {
-    run.number = number;
-    run.clock = JSON.parse(sessionStorage.getItem(`${chat}/${number}`) ?? "{}");
-  }
-  if (run.clock[event.seq] === undefined) {
-    run.clock[event.seq] = Date.now();
-    sessionStorage.setItem(`${chat}/${number}`, JSON.stringify(run.clock));
-  }
-  return run.clock[event.seq];
+// When this page saw it, until the server's times are here; what comes late, behind a cut or a reload, has none.
+function mark(event, name) {
+  if (!run.isLate) (run.marks[keyOf(event)] ??= {})[name] ??= Date.now();
 }
-
-function listen() {
-  source?.close();
-  run?.node.remove();
-  run = newRun();
-  at("log").append(run.node);
-  const own = source = new EventSource(`${base()}/events`);
-  for (const name of Object.keys(ON)) {
-    own.addEventListener(name, (message) => {
-      const event = JSON.parse(message.data);
-      ON[name](event, seenAt(message.lastEventId, event));
-      if (name === "run_end") {
-        close(own);
-        sayEnd();
-      }
-      draw();
-    });
-  }
-  own.onopen = () => say("Answering …");
-  own.onerror = () => {
-    if (own.readyState !== EventSource.CLOSED) return say("Connection lost; coming back …");
-    close(own); // 204: nothing goes on
-    load();
-  };
-  buttons();
-}
-
-function close(own) {
-  own.close();
-  if (source === own) source = null;
-  buttons();
-}
-
-// -- requests ------------------------------------------------------------------------------------------------------
-
-async function post(path, body) {
-  const leaving = new AbortController();
+async function getTimes(of = run) {
   try {
-    const answer = await fetch(`${base()}/${path}`, {
-      method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" }, signal: leaving.signal,
-    });
-    if (answer.ok) return true;
-    say((await answer.json()).error.message);
+    const sent = Date.now(), answer = await fetch(`times/${encodeURIComponent(chat)}`, { signal: place.signal });
+    if (!answer.ok) return;
+    const { now, runs } = await answer.json();
+    const ahead = (sent + Date.now()) / 2 - now; // of the server's clock
+    for (const marks of Object.values(runs)) {
+      for (const key of Object.keys(marks)) for (const name of ["from", "to", "written", "asked", "decided", "began", "at"]) {
+        if (marks[key][name] !== undefined) marks[key][name] += ahead;
+      }
+    }
+    times = runs;
   } catch {
-    say("The server does not answer; try again.");
+    return; // the page's own times stand
   } finally {
-    leaving.abort(); // the run goes on: the EventSource reads it
+    if (of) of.isLate = false;
   }
-  return false;
+}
+
+// -- reading -------------------------------------------------------------------------------------------------------
+
+const QUIET_MS = 40_000; // the server sends a comment every 15 s
+
+async function* frames(body, signal) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  signal.addEventListener("abort", () => reader.cancel().catch(() => {}), { once: true });
+  let rest = "", id, data;
+  while (true) {
+    let timer;
+    const quiet = new Promise((_, fail) => { timer = setTimeout(() => fail(new Error("quiet")), QUIET_MS); });
+    const { done, value } = await Promise.race([reader.read(), quiet]).finally(() => clearTimeout(timer));
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line.startsWith("id: ")) id = line.slice(4);
+      else if (line.startsWith("data: ")) data = data === undefined ? line.slice(6) : `${data}\n${line.slice(6)}`;
+      else if (line === "" && data !== undefined) {
+        yield { id, event: JSON.parse(data) };
+        id = data = undefined;
+      }
+    }
+  }
+}
+
+// Waits longer each time, at most 5 s; less when the network is back, or somebody looks.
+const pause = (fails, signal) => new Promise((done) => {
+  const timer = setTimeout(end, Math.min(250 * 2 ** fails, 5000));
+  const ends = [[window, "online"], [document, "visibilitychange"], [signal, "abort"]];
+  function end() {
+    clearTimeout(timer);
+    for (const [target, name] of ends) target.removeEventListener(name, end);
+    done();
+  }
+  for (const [target, name] of ends) target.addEventListener(name, end);
+});
+
+// Reads the run that goes on until it ends or rests: from its beginning, or behind the last frame that it had.
+async function read() {
+  reading?.abort();
+  const own = reading = new AbortController(), { signal } = own;
+  place.signal.addEventListener("abort", () => own.abort(), { once: true });
+  run ??= newRun();
+  buttons();
+  for (let fails = 0; !signal.aborted; fails += 1) {
+    try {
+      const headers = run.last ? { "last-event-id": run.last } : {};
+      const answer = await fetch(`${base()}/events`, { headers, signal });
+      if ([204, 403, 404, 410].includes(answer.status)) { // nothing goes on
+        reading = null;
+        return run.outcome === null ? load({ goesOn: false }) : ended();
+      }
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      say("Answering …", "busy");
+      run.cutAt = 0;
+      if (run.isLate) getTimes();
+      for await (const frame of frames(answer.body, signal)) {
+        if (signal.aborted) return;
+        fails = 0;
+        take(frame);
+        draw();
+        const { event } = frame;
+        if (event.event === "run_end" && !["left", "interrupted"].includes(event.outcome)) { // another process may go on
+          reading = null;
+          return ended();
+        }
+      }
+    } catch {
+      if (signal.aborted) return;
+    }
+    Object.assign(run, { isLate: true, cutAt: run.cutAt || Date.now() });
+    if (fails || run.outcome === null) say("Connection lost. Coming back …", "lost");
+    await pause(fails, signal);
+  }
+}
+
+async function ended() {
+  await getTimes();
+  draw();
+  sayEnd();
+  buttons();
+}
+
+// -- asking --------------------------------------------------------------------------------------------------------
+
+const REFUSED = {
+  decided: "Somebody else has decided about this call already.",
+  nothing_waits: "No call waits for this decision any more.",
+  running: "Another answer is still being written in this conversation.",
+  waiting: "A call waits for a decision in this conversation.",
+};
+// Posts until the server has answered; the same request twice counts once. Returns why it was refused, or "".
+async function post(path, body, signal) {
+  for (let fails = 0; ; fails += 1) {
+    const leaving = new AbortController(), both = AbortSignal.any([leaving.signal, signal]);
+    try {
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(`${base()}/${path}`, { method: "POST", body: JSON.stringify(body), headers, signal: both });
+      if (answer.ok) return "";
+      if (![502, 503, 504].includes(answer.status)) {
+        const { code, message } = (await answer.json()).error;
+        return REFUSED[code] ?? message;
+      }
+    } catch {
+      signal.throwIfAborted();
+    } finally {
+      leaving.abort(); // the run goes on: the reader reads it
+    }
+    say("No connection. Trying again …", "lost");
+    await pause(fails, signal);
+  }
 }
 
 async function send(text) {
   at("empty")?.remove();
-  const mine = you(text);
-  say("Sending …");
-  run = null;
+  history.replaceState(null, "");
+  const mine = you(text), own = sending = new AbortController(), here = place;
+  here.signal.addEventListener("abort", () => own.abort(), { once: true });
+  say("Sending …", "busy");
+  buttons();
   const message = { id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text }] };
-  if (await post("events", { id: chat, messages: [message], trigger: "submit-message" })) return listen();
-  mine.remove();
-  at("text").value = text;
+  let refused = "";
+  try {
+    refused = await post("events", { id: chat, messages: [message], trigger: "submit-message" }, own.signal);
+  } catch {
+    refused = "Not sent.";
+  }
+  if (place !== here) return;
+  sending = null;
+  if (refused) {
+    mine.remove();
+    if (!at("text").value) at("text").value = text;
+    await load();
+    return note(refused);
+  }
+  others.postMessage(chat);
+  run = null;
+  read();
 }
 
 async function decide(call, approved) {
+  const here = place;
   call.state = "wait";
   draw();
   const part = { type: `tool-${call.name}`, toolCallId: call.call_id, state: "approval-responded", input: {},
     approval: { id: call.approval, approved } };
-  const body = { id: chat, messages: [{ id: run.id, role: "assistant", parts: [part] }], trigger: "submit-message", messageId: run.id };
-  if (await post("events", body)) listen();
-  else load();
-  at("text").focus();
+  const message = { id: run.id, role: "assistant", parts: [part] };
+  const body = { id: chat, messages: [message], trigger: "submit-message", messageId: run.id };
+  say(approved ? "Approving …" : "Denying …", "busy");
+  const refused = await post("events", body, here.signal).catch(() => "gone");
+  if (place !== here) return;
+  others.postMessage(chat);
+  if (!refused) return read();
+  await load();
+  note(refused);
 }
 
 async function stop() {
-  if (isBusy()) {
-    say("Stopping …");
-    const waits = source === null;
-    if (await post("stop", {}) && waits) listen();
-  }
+  if (sending) return sending.abort();
+  if (!isBusy()) return;
+  const here = place, rests = reading === null;
+  say("Stopping …", "busy");
+  const refused = await post("stop", {}, here.signal).catch(() => "gone");
+  if (place !== here) return;
+  others.postMessage(chat);
+  if (refused) note(refused);
+  else if (rests) read();
 }
 
-// Finished messages, in the shape of the AI SDK.
+// Says what the server has refused, below the answer, where it stays and is read out.
+function note(refused) {
+  at("log").append(make("p", "end bad", sentence(refused)));
+  if (sticks) at("log").scrollTop = at("log").scrollHeight;
+}
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
+
+// -- what is finished, in the shape of the AI SDK --------------------------------------------------------------------
+
 const STATES = { "input-streaming": "write", "input-available": "wait", "approval-requested": "ask",
   "approval-responded": "wait", "output-available": "ok", "output-error": "bad", "output-denied": "bad" };
 
-async function load() {
-  const answer = await fetch(base());
-  if (answer.status === 404) return false;
+// Shows a conversation as the server has it, then reads the run that goes on.
+async function load({ goesOn = true } = {}) {
+  const here = place;
+  let answer = null;
+  for (let fails = 0; !answer; fails += 1) {
+    try {
+      answer = await fetch(base(), { signal: here.signal });
+      if (answer.status >= 502) answer = null;
+    } catch {
+      if (here.signal.aborted) return;
+    }
+    if (!answer) {
+      say("No connection. Trying again …", "lost");
+      await pause(fails, here.signal);
+    }
+  }
+  if (answer.status === 404) return welcome();
+  if (!answer.ok) return say("This conversation cannot be shown.", "bad");
   const { messages } = await answer.json();
-  at("empty")?.remove();
+  await getTimes();
+  if (place !== here) return;
+  at("log").setAttribute("aria-live", "off"); // it is not new
   at("log").replaceChildren();
   for (const message of messages) {
     if (message.role === "user") {
+      run = null;
       you(message.parts.map((part) => part.text ?? "").join(""));
       continue;
     }
-    run = newRun();
-    run.id = message.id;
-    at("log").append(run.node);
-    let step = -1;
-    for (const part of message.parts) {
-      if (part.type === "step-start") step += 1;
-      else if (part.type === "text") run.items.push({ step, text: part.text });
-      else if (part.toolCallId) {
-        run.items.push({ step, call_id: part.toolCallId, name: part.type.slice(5), approval: part.approval?.id,
-          arguments: shown(part.input ?? ""), state: STATES[part.state], outcome: part.state === "output-denied" ? "denied" : "",
-          result: part.output !== undefined ? shown(part.output) : part.errorText });
-      }
-    }
-    const { kept, times = [] } = JSON.parse(sessionStorage.getItem(run.id) ?? "{}");
-    for (const one of times) Object.assign(callOf(one) ?? {}, one);
-    Object.assign(run, kept);
-    if (run.items.some((one) => one.state === "ask")) run.outcome = "suspended";
-    else if (run.outcome === "suspended" || run.outcome === null) run.outcome = "answered";
-    paint();
+    finished(message);
+    if (run.outcome !== "answered" && message !== messages.at(-1)) await replay();
+    if (place !== here) return;
   }
-  if (messages.at(-1)?.role === "user") return true;
-  sayEnd();
+  setTimeout(() => at("log").setAttribute("aria-live", "polite"), 500);
+  draw();
+  run ??= Object.assign(newRun(), { isLate: true });
+  if (goesOn && run.outcome !== "answered") read();
+  else {
+    run.outcome ??= "lost";
+    sayEnd();
+    buttons();
+  }
+}
+
+// The log has more of a run that was stopped than its history: the answer that broke off.
+async function replay() {
+  const answer = await fetch(`${base()}/events`, { headers: { "last-event-id": run.last }, signal: place.signal });
+  if (answer.status !== 200) return;
+  for await (const frame of frames(answer.body, place.signal)) take(frame);
+  paint();
+}
+
+function finished(message) {
+  run = newRun(message.id);
+  let step = -1;
+  for (const part of message.parts) {
+    if (part.type === "step-start") run.steps.push(step += 1);
+    else if (part.type === "text") run.items.push({ step, text: part.text });
+    else if (part.toolCallId) {
+      run.items.push({ step, call_id: part.toolCallId, name: part.type.slice(5), approval: part.approval?.id,
+        arguments: shown(part.input ?? ""), state: STATES[part.state], outcome: part.state === "output-denied" ? "denied" : "",
+        result: part.output ?? part.errorText?.replace(/^Error: /, "") });
+    }
+  }
+  const { outcome = "answered", words = "" } = times[run.id]?.end ?? {};
+  Object.assign(run, { outcome: run.items.some((one) => one.state === "ask") ? "suspended" : outcome, words,
+    last: `${message.id.split("/").at(-1)}.0`, isLate: true, isStale: true });
+  paint();
+}
+
+function welcome() {
+  at("log").replaceChildren(at("welcome").content.cloneNode(true));
+  for (const button of at("empty").querySelectorAll("button")) {
+    button.addEventListener("click", () => { if (!isBusy()) send(button.textContent); });
+  }
+  run = null;
+  say(!history.state?.isNew ? "There is no conversation at this address; a new one can begin here." : "");
   buttons();
   draw();
-  return true;
 }
 
 // -- drawing, once a frame -----------------------------------------------------------------------------------------
 
-const isBusy = () => source !== null || run?.outcome === "suspended";
-const say = (text) => put(at("status"), text);
-const ENDS = { answered: "Answered", suspended: "Waiting for your decision", interrupted: "Stopped", cancelled: "Stopped" };
-const end = () => ENDS[run?.outcome] ?? run?.words ?? "";
-const sayEnd = () => say(end());
+const isBusy = () => reading !== null || sending !== null || run?.outcome === "suspended";
+const asked = () => run?.items.find((one) => one.state === "ask");
+const ENDS = { answered: "Answered", interrupted: "Broken off", cancelled: "Stopped", lost: "There is no answer" };
+const end = () => (run?.outcome === "suspended" ? `Waiting for you: approve or deny ${asked()?.name ?? "a call"}`
+  : ENDS[run?.outcome] ?? (run?.words ? sentence(run.words).slice(0, -1) : ""));
+function say(text, kind = "") {
+  put(at("status"), text);
+  at("status").dataset.kind = kind;
+  put(at("alert"), kind === "ask" ? `${text}.` : "");
+  document.title = `${kind === "ask" ? "● Waiting for you – " : kind === "busy" ? "Answering – " : ""}A run, as it happens`;
+}
+const sayEnd = () => say(end(), run?.outcome === "suspended" ? "ask" : "");
 function buttons() {
+  const isFocused = document.activeElement === at("stop");
   at("stop").hidden = !isBusy();
   at("send").hidden = isBusy();
+  if (isFocused && !isBusy()) at("text").focus();
 }
 function you(text) {
   const node = make("p", "you", text);
   node.prepend(make("span", "unseen", "You: "));
   at("log").append(node);
-  node.scrollIntoView({ block: "end" });
+  sticks = true;
+  at("log").scrollTop = at("log").scrollHeight;
   return node;
 }
+let drawing = 0;
 function draw() {
-  drawing ||= requestAnimationFrame(() => { drawing = 0; paint(); timeline(); });
+  drawing ||= requestAnimationFrame(() => {
+    drawing = 0;
+    if (run) paint();
+    timeline();
+  });
 }
+let sticks = true; // the log stays at its end until somebody scrolls up
+const isBelow = () => at("log").scrollHeight - at("log").scrollTop - at("log").clientHeight < 80;
 
 const WORDS = { write: "writing arguments …", wait: "waits", ask: "needs your approval", work: "runs …", ok: "done", bad: "failed" };
+const BAD = { denied: "denied", cancelled: "stopped", skipped: "not run", timed_out: "timed out", unknown: "nobody knows its end" };
 
 function paint() {
-  run.node.setAttribute("aria-busy", String(source !== null)); // read out once it is whole
-  const log = at("log"), isBelow = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
-  const nodes = run.items.map((item) => item.node ??= item.text === undefined ? callNode() : make("p", "said"));
+  run.node.setAttribute("aria-busy", String(reading !== null)); // read out once it is whole
+  const nodes = run.items.map((item) => item.node ??= item.text === undefined ? callNode(item) : make("p", "said"));
+  if (run.outcome && !["answered", "suspended", "left"].includes(run.outcome)) {
+    nodes.push(run.node.querySelector(".end") ?? make("p", "end"));
+    put(nodes.at(-1), end());
+  }
   for (const node of [...run.node.children]) if (!nodes.includes(node)) node.remove();
-  run.items.forEach((item, place) => {
-    if (run.node.children[place] !== item.node) run.node.insertBefore(item.node, run.node.children[place] ?? null);
-    if (item.text === undefined) paintCall(item);
-    else put(item.node, item.text);
+  nodes.forEach((node, index) => {
+    if (run.node.children[index] !== node) run.node.insertBefore(node, run.node.children[index] ?? null);
   });
-  if (run.outcome && !["answered", "suspended"].includes(run.outcome)) run.node.append(make("p", "end", end()));
-  if (isBelow) log.scrollTop = log.scrollHeight;
+  for (const item of run.items) {
+    if (item.text === undefined) paintCall(item);
+    else put(item.node, item.text.trimEnd());
+  }
+  if (sticks) at("log").scrollTop = at("log").scrollHeight;
+  below();
 }
 
-function callNode() {
-  const node = make("section", "call"), head = make("h3");
-  head.append(make("span", "name"), make("span", "state"));
-  node.append(head, make("code", "arguments"));
+function below() {
+  at("down").hidden = isBelow();
+  put(at("down"), asked() ? `${asked().name} waits for you` : "Newest");
+}
+
+function callNode(call) {
+  const node = make("div"), head = make("p", "head");
+  node.setAttribute("role", "group");
+  node.setAttribute("aria-label", `Call of ${call.name}`);
+  head.append(make("span", "name", call.name), make("span", "state"));
+  node.append(head, make("div", "arguments"));
   return node;
 }
 
@@ -269,66 +457,123 @@ function part(node, name, wanted, build) {
   return node.querySelector(`.${name}`);
 }
 
+// Shows an object as names with values, and anything else as it is: arguments that grow are no JSON yet.
+function putValue(node, value) {
+  const text = shown(value);
+  if (node.dataset.text === text) return;
+  node.dataset.text = text;
+  let parsed = value;
+  try { parsed = JSON.parse(text); } catch { /* it grows, or is a text */ }
+  if (parsed === null || typeof parsed !== "object" || Array.isArray(parsed)) return node.replaceChildren(make("code", "", text));
+  const list = make("dl");
+  for (const [name, one] of Object.entries(parsed)) {
+    const pair = make("div");
+    pair.append(make("dt", "", name.replaceAll("_", " ")), make("dd", "", shown(one)));
+    list.append(pair);
+  }
+  node.replaceChildren(list);
+}
+
 function paintCall(call) {
   const { node } = call;
-  node.className = `call ${call.state}`;
-  node.setAttribute("aria-label", `Call of ${call.name}`);
-  put(node.querySelector(".name"), call.name);
+  const className = `call ${call.state}`;
+  if (node.className !== className) node.className = className;
   const progress = call.state === "work" ? call.progress : undefined;
-  put(node.querySelector(".state"), progress?.text ?? (call.state === "bad" && call.outcome ? call.outcome : WORDS[call.state]));
-  put(node.querySelector(".arguments"), call.arguments);
+  put(node.querySelector(".state"), progress?.text ?? stateOf(call));
+  putValue(node.querySelector(".arguments"), call.arguments);
   const bar = part(node, "bar", progress, () => {
     const made = make("progress", "bar");
     made.setAttribute("aria-label", `Progress of ${call.name}`);
     return made;
   });
   if (bar) Object.assign(bar, { max: progress.of, value: progress.done });
-  part(node, "choice", call.state === "ask", () => {
-    const choice = make("div", "choice"), yes = make("button", "approve", "Approve"), no = make("button", "deny", "Deny");
-    yes.addEventListener("click", () => decide(call, true));
-    no.addEventListener("click", () => decide(call, false));
-    for (const [button, word] of [[yes, "Approve"], [no, "Deny"]]) button.setAttribute("aria-label", `${word} ${call.name}`);
-    choice.append(yes, no);
+  part(node, "choice", call.state === "ask" && reading === null, () => {
+    const choice = make("div", "choice");
+    for (const [kind, word] of [["approve", "Approve"], ["deny", "Deny"]]) {
+      const button = make("button", kind, word);
+      button.type = "button";
+      button.setAttribute("aria-label", `${word} ${call.name}`);
+      button.addEventListener("click", (event) => {
+        if (event.detail === 0) at("text").focus(); // by keyboard: a touch would open the one on the screen
+        decide(call, kind === "approve");
+      });
+      choice.append(button);
+    }
     return choice;
   });
-  const result = part(node, "result", call.result !== undefined, () => make("code", "result"));
-  if (result) put(result, call.result);
+  const result = part(node, "result", call.result !== undefined && call.result !== "", () => make("div", "result"));
+  if (result) putValue(result, call.result);
+}
+const stateOf = (call) => (call.state === "bad" ? BAD[call.outcome] ?? "failed" : WORDS[call.state]);
+
+// -- the timeline --------------------------------------------------------------------------------------------------
+
+const KEPT_MS = 400; // of a time in which nothing happens
+function span(ms) {
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+  const minutes = Math.round(ms / 60_000);
+  return minutes < 90 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
-const seconds = (ms) => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
-
-function timeline() {
-  const rows = [], from = run.steps[0]?.from;
-  if (from === undefined) return at("time").replaceChildren();
-  const now = run.to ?? Date.now(), length = Math.max(now - from, 1000);
+function rowsOf(now) {
+  const server = times[run.id] ?? {}, rows = [];
+  const marks = (one) => ({ ...run.marks[keyOf(one)], ...server[keyOf(one)] });
   for (const step of run.steps) {
-    rows.push({ name: `Step ${step.step + 1}: model`, took: step.to && `${seconds(step.to - step.from)}`, bars: [["model", step.from, step.to ?? now]] });
-    for (const call of run.items.filter((one) => one.call_id && one.step === step.step && one.from)) {
-      const written = call.written ?? now, began = call.began ?? call.to ?? now;
-      const bars = [["write", call.from, written], ["wait", written, Math.max(began, written)]];
-      if (call.began) bars.push([call.state === "bad" ? "bad" : "work", call.began, call.to ?? now]);
-      const isEarly = call.to && step.to && call.to < step.to;
-      const took = call.to && call.began ? `${seconds(call.to - call.began)}${isEarly ? ", done while the model wrote" : ""}` : WORDS[call.state];
-      const about = /:\s*"([^"]{1,20})"/.exec(call.arguments)?.[1] ?? "";
-      rows.push({ name: `${call.name} ${about}`, took, bars });
+    const { from, to } = marks({ step });
+    const took = from === undefined ? "time unknown" : to ? span(to - from) : reading ? "writes …" : "";
+    rows.push({ name: `Step ${step + 1}: model`, took, bars: from === undefined ? [] : [["model", from, to ?? now]] });
+    for (const call of run.items.filter((one) => one.call_id && one.step === step)) {
+      const { from: begun, written, asked, decided, began, to: done } = marks(call);
+      const bars = [], about = /:\s*"([^"]{1,24})"/.exec(call.arguments)?.[1] ?? "";
+      const isOver = ["ok", "bad"].includes(call.state);
+      if (begun) bars.push(["write", begun, written ?? now]);
+      if (written) bars.push(["wait", written, Math.max(began ?? done ?? now, written)]);
+      if (began) bars.push([call.state === "bad" ? "bad" : "work", began, done ?? now]);
+      const notes = [isOver ? (began && done ? span(done - began) : call.state === "ok" ? "time unknown" : "") : WORDS[call.state]];
+      if (call.state === "bad") notes.unshift(stateOf(call));
+      if (done && to && done < to) notes.push("done while the model wrote");
+      if (asked && decided && decided - asked > 1000) notes.push(`after ${span(decided - asked)} of waiting for you`);
+      rows.push({ name: `${call.name} ${about}`, took: notes.filter(Boolean).join(", "), bars });
     }
   }
-  const list = at("time");
+  return rows;
+}
+
+// Returns where a time stands, without the times in which nobody did anything: minutes of waiting would leave no room.
+function axis(rows) {
+  const busy = rows.flatMap((row) => row.bars.filter(([kind]) => kind !== "wait").map(([, from, to]) => [from, to]));
+  busy.sort((one, other) => one[0] - other[0]);
+  const gaps = [], first = busy[0]?.[0] ?? 0;
+  let last = busy[0]?.[1] ?? 0;
+  for (const [from, to] of busy) {
+    if (from - last > 2 * KEPT_MS) gaps.push([last, from, from - last - KEPT_MS]);
+    last = Math.max(last, to);
+  }
+  const where = (when) => when - first
+    - gaps.reduce((sum, [from, to, cut]) => sum + cut * Math.min(Math.max((when - from) / (to - from), 0), 1), 0);
+  return { where, length: where(last), cut: gaps.reduce((sum, gap) => sum + gap[2], 0) };
+}
+
+function timeline() {
+  const rows = run ? rowsOf(run.cutAt || Date.now()) : [], { where, length, cut } = axis(rows), list = at("time");
+  at("none").hidden = rows.length > 0;
+  at("legend").hidden = !rows.length;
   while (list.children.length > rows.length) list.lastChild.remove();
-  rows.forEach((row, place) => {
-    const node = list.children[place] ?? list.appendChild(rowNode());
+  rows.forEach((row, index) => {
+    const node = list.children[index] ?? list.appendChild(rowNode());
     put(node.querySelector(".label"), row.name);
-    put(node.querySelector(".took"), row.took || "writes …");
+    put(node.querySelector(".took"), row.took);
     const track = node.querySelector(".track");
     while (track.children.length > row.bars.length) track.lastChild.remove();
-    row.bars.forEach(([kind, begin, end], index) => {
-      const bar = track.children[index] ?? track.appendChild(make("i"));
-      bar.className = kind;
-      bar.style.left = `${(begin - from) / length * 100}%`;
-      bar.style.width = `${Math.max(end - begin, 0) / length * 100}%`;
+    row.bars.forEach(([kind, from, to], place) => {
+      const bar = track.children[place] ?? track.appendChild(make("i"));
+      if (bar.className !== kind) bar.className = kind;
+      const left = Math.min(where(from), length), right = Math.min(where(to), length), whole = Math.max(length, 1000);
+      bar.style.left = `${left / whole * 100}%`;
+      bar.style.width = `${Math.max(right - left, 0) / whole * 100}%`;
     });
   });
-  put(at("clock"), seconds(now - from));
+  put(at("clock"), length ? `${span(length)}${cut > 1000 ? ` + ${span(cut)} of waiting` : ""}` : "");
 }
 
 function rowNode() {
@@ -344,7 +589,8 @@ function rowNode() {
 at("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = at("text").value.trim();
-  if (!text || isBusy()) return;
+  if (!text) return;
+  if (isBusy()) return say(run?.outcome === "suspended" ? end() : "Still answering; Escape stops it.", run?.outcome === "suspended" ? "ask" : "busy");
   at("text").value = "";
   send(text);
 });
@@ -354,14 +600,37 @@ at("text").addEventListener("keydown", (event) => {
     at("form").requestSubmit();
   }
 });
-document.addEventListener("keydown", (event) => { if (event.key === "Escape") stop(); });
+document.addEventListener("keydown", (event) => { // what waits for a decision is stopped by its button alone
+  if (event.key === "Escape" && !event.isComposing && (reading || sending)) stop();
+});
 at("stop").addEventListener("click", stop);
-at("new").addEventListener("click", () => location.assign(location.pathname));
-addEventListener("hashchange", () => location.reload());
-setInterval(() => { if (source && run) draw(); }, 100);
+at("new").addEventListener("click", () => {
+  history.pushState({ isNew: true }, "", `#${crypto.randomUUID()}`);
+  open();
+});
+at("down").addEventListener("click", () => { at("log").scrollTop = at("log").scrollHeight; });
+at("log").addEventListener("scroll", () => { sticks = isBelow(); below(); });
+new ResizeObserver(() => { if (sticks) at("log").scrollTop = at("log").scrollHeight; below(); }).observe(at("log"));
+others.onmessage = ({ data }) => { if (data === chat && !sending && !reading) load(); };
+setInterval(() => { if (reading && run) draw(); }, 100);
+const narrow = matchMedia("(max-width: 48rem)"), fold = () => { at("fold").open = !narrow.matches; };
+narrow.addEventListener("change", fold);
 
-if (known && (await load())) {
-  if (at("log").lastElementChild?.classList.contains("you")) { run = null; listen(); }
+async function open() {
+  place.abort();
+  place = new AbortController();
+  reading = sending = run = null;
+  times = {};
+  chat = location.hash.slice(1);
+  at("log").replaceChildren();
+  say("");
+  buttons();
+  if (history.state?.isNew) welcome(); // nobody has said anything there
+  else await load();
+  if (matchMedia("(pointer: fine)").matches) at("text").focus();
 }
-buttons();
+addEventListener("hashchange", () => open());
+fold();
+if (!location.hash.slice(1)) history.replaceState({ isNew: true }, "", `#${crypto.randomUUID()}`);
+await open();
 document.documentElement.dataset.ready = "yes";
