@@ -274,9 +274,7 @@ RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
         is_error=True,
         goes_on=True,
     ),
-    "error": RunOutcomeFacts(
-        words="a stream failed, or a request, or `stop`", tone="bad", is_error=True, goes_on=True
-    ),
+    "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", tone="bad", is_error=True, goes_on=True),
     # `AgentLoop.suspended`
     "suspended": RunOutcomeFacts(words="the run was left while calls waited for a person", tone="held", goes_on=True),
     "cancelled": RunOutcomeFacts(words="somebody stopped it"),

@@ -49,7 +49,7 @@ MAKERS = {  # code that comes to the new words, so that a run has them; and wait
     "dispatch/endings.py": [('return Ending("failed", error, again', 'return Ending("snoozed", error, again')],
     "dispatch/pool.py": [('return "limit" if ', 'return "quota" if ')],
     "telemetry/tracing.py": [("SHORTEST_WAIT_S = 0.001", "SHORTEST_WAIT_S = 0.0")],
-    "view/picture.py": [("SHORTEST_S = 0.005", "SHORTEST_S = 0.0")],
+    "view/lanes.py": [("SHORTEST_S = 0.005", "SHORTEST_S = 0.0")],
     "wires/openai_chat/facts.py": [
         (
             '    "output_tokens": ("completion_tokens",),\n',

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 Usage: TypeAlias = dict[str, int]
+SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own time
 
 
 @dataclass(slots=True, kw_only=True)

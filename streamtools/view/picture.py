@@ -17,7 +17,7 @@ from ..limits import checked_bound
 from ..parts import WAITS, Wait
 from ..record import RecordedError
 from ..text import cut, type_name
-from .lanes import CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Usage, micros
+from .lanes import SHORTEST_S, CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Usage, micros
 from .summary import MOST_OPENING, answer_of, head_of, reason_of, short
 
 MAX_EVENTS = 200_000
@@ -320,7 +320,6 @@ def _words_of(error: BaseException, text: bool) -> str:
 
 
 APPROVAL = WAITS["approval"].words
-SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own time
 
 
 def apply_record(call: CallLane, event: Observation, origin: float) -> None:

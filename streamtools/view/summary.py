@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from ..parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, Tone
-from .lanes import CallLane, RunHead, StepLane, micros
+from .lanes import SHORTEST_S, CallLane, RunHead, StepLane, micros
 
 MOST_ARGUMENT, MOST_ANSWER, MOST_OPENING = 60, 100, 200
 """Characters of what is shown of arguments, of results, and of a step's text."""
@@ -223,13 +223,14 @@ def _end_without_overlap(call: CallLane, answered: float, ran: list[CallLane], e
     began, end = next(moment for moment in moments if moment is not None), _end(call)
     held = sum(_end_of(wait.end, end) - wait.start for wait in call.waits if wait.reason == _TURN_END)
     begins, since = answered, began + held
-    queued = [wait for wait in call.waits if wait.reason in _FREED and wait.end is not None]
+    queued = [
+        wait for wait in call.waits if wait.reason in _FREED and _end_of(wait.end, end) - wait.start >= SHORTEST_S
+    ]
     if queued:
         freed = _end_of(queued[-1].end, end)
-        before = [one for one in ran if one.id in ends and _end(one) <= freed]
+        before = [one for one in ran if one.id in ends and queued[-1].start <= _end(one) <= freed]
         if before:
-            begins = max(answered, ends[before[-1].id])
-            since = freed
+            begins, since = max(answered, ends[before[-1].id]), freed
     return begins + max(0.0, end - since) if began < answered else end
 
 

@@ -142,7 +142,13 @@ _LAST_EVENT_ID: dict[str, Any] = {
     "schema": _TEXT,
     "description": "The last frame that was read: only later ones follow.",
 }
-_CHAT_ID: dict[str, Any] = {"name": "id", "in": "path", "required": True, "schema": _TEXT, "description": "The conversation."}
+_CHAT_ID: dict[str, Any] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "schema": _TEXT,
+    "description": "The conversation.",
+}
 
 
 @dataclass(frozen=True, slots=True)
