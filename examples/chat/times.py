@@ -1,4 +1,4 @@
-"""The times of a run for its timeline, and its end: frames have none. A file of lines beside the database keeps them."""
+"""Keeps the times of a run for its timeline, and its end, in a file of lines beside the database: frames have none."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ from .picture import (
     waits_before,
     words_of,
 )
-from .summary import MOST_OPENING, Arguments, question_in, sum_up, text_of
+from .summary import MOST_OPENING, TellingArguments, question_in, sum_up, text_of
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
@@ -116,7 +116,7 @@ class Drawing:
         self._marks: dict[int, int] = {}  # seq -> position of its mark
         self._latest_text: dict[int, int] = {}  # step -> its latest text or reasoning
         self._asked: dict[int, Span] = {}  # call -> the approval that it waits for
-        self._arguments = Arguments()
+        self._arguments = TellingArguments()
 
     def feed(self, event: Event, at: float | None = None) -> None:
         """Draws an event. `at` is the time of being seen, on `time.monotonic`, for deltas, which have none."""

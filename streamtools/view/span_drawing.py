@@ -20,7 +20,7 @@ from ..telemetry.names import PROFILES, SEMCONV
 from .lanes import CallLane, RunHead, Span, StepLane, StreamPiece, Try
 from .picture import BY_CODE, DECIDED, ORIGIN, Arrow, Picture, early_fact
 from .span_files import SECONDS, SpanKey, StoredSpan, items, read_spans, whole_number
-from .summary import MOST_OPENING, Arguments, question_in, sum_up
+from .summary import MOST_OPENING, TellingArguments, question_in, sum_up
 
 __all__ = ["draw_traces"]
 
@@ -127,7 +127,7 @@ class _SpanDrawing:
         self._numbers: dict[str, set[int]] = {}  # of the latest one's steps
         self._above: dict[int, set[SpanKey | None]] = {}  # run -> the parents of its steps
         self._waited: set[int] = set()  # calls whose waits have spans
-        self._arguments = Arguments()
+        self._arguments = TellingArguments()
 
     def _at(self, time: float) -> float:
         return max(0.0, time - self._origin)
