@@ -47,7 +47,7 @@ def test_the_lock_meets_the_project_file_names_no_place_and_has_a_hash_for_every
         (re.sub(r"(?m)^anyio==\S+", "anyio==4.0.0", text), "pyproject.toml wants anyio>=4.11, the lock has 4.0.0"),
         (re.sub(r"(?m)^ruff==", "rough==", text), "pyproject.toml wants ruff>=0.9, the lock has none"),
     ):
-        assert [found.partition(": make")[0] for found in lock.faults(broken)] == [fault]
+        assert fault in [found.partition(": make")[0] for found in lock.faults(broken)]
 
 
 @needs_make
