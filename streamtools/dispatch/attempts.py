@@ -47,6 +47,7 @@ from .approval import Deny, Resolution, denied
 from .endings import ValueEndings, as_read, cancelled, failure, no_key, repeated
 from .executor import Emit, Executor, Invocation
 from .in_process import judged, run_in_process, stepped
+from .log import log_blocked
 from .options import DispatchOptions
 from .pool import CallPool
 from .states import Call, Ending, Host, Input, begin_wait, late_warning, report_wait, reports_of
@@ -412,6 +413,7 @@ class _Attempt:
             return
         text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
         self.attempts.host.emit(StreamWarning("loop_blocked", f"{self.call.label}: {text}"))
+        log_blocked(self.tool.name, text)
 
     # -- how it ends --
 

@@ -42,6 +42,7 @@ from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall
 from ..text import type_name
 from ..tools import TakesLong, Tool
+from .log import log_unwritable
 from .results import AsRead, any_content, bounded, checked_content, is_small, no_content, value_content
 from .states import Call, Ending, RunCounts
 
@@ -260,7 +261,9 @@ class ValueEndings:
         if given and not self.tool.checks_results:
             return self._given(value, self.limits)
         if self.any_value and self.call.claim is None and not self.tool.checks_results:  # written when it is read
-            return Ending("ok", value=value, content=partial(any_content, value, self.limits.max_result_bytes))
+            return Ending(
+                "ok", value=value, content=partial(any_content, value, self.limits.max_result_bytes, self._name)
+            )
         if is_small(value.value if given else value):
             with suppress(TakesLong):
                 return self._checked(value, quick=True)
@@ -295,6 +298,7 @@ class ValueEndings:
         except ToolFailed as error:
             if not self.any_value:
                 return Ending("failed", error)
+            log_unwritable(self._name, value)
             content, cut = no_content(value), True
         return Ending("ok", value=value, content=content, cut=cut)
 

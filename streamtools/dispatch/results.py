@@ -25,6 +25,7 @@ from ..errors import BeginRefused, InvalidResult, ToolError, ToolFailed, ToolNot
 from ..limits import Limits
 from ..text import type_name
 from ..tools import LARGE_CHARS, Tool
+from .log import log_unwritable
 
 __all__ = [
     "AsRead",
@@ -95,11 +96,12 @@ def value_content(value: Any, max_bytes: int, *, known_small: bool = False) -> t
     return _json_content(written, max_bytes, len(written) if small else None)
 
 
-def any_content(value: Any, max_bytes: int) -> str:
-    """Returns any object as text: as `value_content` does, or a note that it cannot be written."""
+def any_content(value: Any, max_bytes: int, tool: str) -> str:
+    """Returns any object as text: as `value_content` does, or a note that it cannot be written, which is logged."""
     try:
         return value_content(value, max_bytes)[0]
     except ToolFailed:
+        log_unwritable(tool, value)
         return no_content(value)
 
 

@@ -15,8 +15,6 @@ other call waits for a person. `Calls.settle`, called last, observes the calls t
 
 from __future__ import annotations
 
-import logging
-import traceback
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -37,7 +35,6 @@ from ..errors import (
     CallTruncated,
     InvalidArguments,
     LocalProtocolError,
-    ToolError,
     ToolFailed,
     ToolNotStarted,
     ToolSuspended,
@@ -58,14 +55,14 @@ from ..events import (
 )
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall, Usage
-from ..text import class_name, is_debugging, one_line, type_name
+from ..text import one_line, type_name
 from ..tools import Tool, Toolset
 from ..tools.context import key_prefix
-from ..wires import Wire
 from . import approval, endings
 from .approval import Approver, Decision, Resolution
 from .attempts import Attempts, run_inside
 from .budgets import Budgets, tokens_of
+from .log import log_failure
 from .options import LEAVES_CALLS, DispatchOptions, Quotes
 from .pool import CallPool, Job
 from .results import encode_error, error_content
@@ -1155,45 +1152,3 @@ def _is_bound(call: Call) -> bool:
     # Middleware may have done the call's work itself.
     has_run = bool(call.attempts) or call.out is not None or call.is_wrapped
     return has_run or (call.seen is not None and call.seen.outcome == "unknown")
-
-
-# -- the log for developers ------------------------------------------------------------------------------------------
-
-# Logs what a developer has to know of and would not look for, where developers look: the logger ``streamtools``.
-#
-# A tool's exception is an observation, and the model reads its type alone, so that a program goes on although a tool
-# of its is broken. The log record has the type and the frames. The exception's text and the values of the frames may
-# be secret: they are logged only where the environment variable ``STREAMTOOLS_DEBUG`` is set to ``1``.
-
-_MAX_ID_CHARS = 128  # of a name or an id from the wire
-_logged_wires: set[str] = set()  # wires whose missing counts were logged: once a process is enough
-_logger = logging.getLogger("streamtools")
-
-
-def log_failure(seen: Observation, words_of: Callable[[BaseException], BaseException | None]) -> None:
-    """Logs the exception that made a call fail, if it was one that the tool's author did not raise for the model.
-
-    `words_of` returns it as a log may have it.
-    """
-    error = None if seen.error is None else seen.error.__cause__
-    if error is None or isinstance(error, ToolError) or not _logger.isEnabledFor(logging.ERROR):
-        return
-    form = "%s: %s: %s (call %s)"
-    tool, call_id = (one_line(text, _MAX_ID_CHARS) for text in (seen.tool_name, seen.call_id))
-    facts = (tool, seen.outcome, class_name(error), call_id)
-    if is_debugging():
-        _logger.error(form, *facts, exc_info=words_of(error))
-    else:
-        frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-        _logger.error(f"{form}\n%s", *facts, frames or "(no frames: it was raised elsewhere)")
-
-
-def log_uncounted(wire: Wire, model: str | None) -> None:
-    """Logs, once in a process, that a whole response came without token counts, if its provider gives them on
-    request."""
-    asked_by = wire.usage.request
-    if not asked_by or wire.name in _logged_wires:
-        return
-    if model is not None and wire.usage.on_request(model):
-        _logged_wires.add(wire.name)
-        _logger.warning("%s: the response has no usage; request it with %s", wire.name, asked_by)

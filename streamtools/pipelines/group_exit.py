@@ -27,8 +27,9 @@ from anyio import CancelScope
 from anyio.abc import TaskGroup
 
 from ..dispatch import Calls
+from ..dispatch.log import log_uncounted
 from ..dispatch.timers import Timer
-from ..dispatch.transitions import At, log_uncounted
+from ..dispatch.transitions import At
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..event_loop import refuse_deferred
 from ..events import Event, StreamEnd, StreamWarning

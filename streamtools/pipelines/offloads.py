@@ -152,7 +152,7 @@ class Offloads:
         result_id = _id_of(seen.idempotency_key, step, seen.call_id)
         if self._directory is not None or f'result_id="{result_id}"' not in seen.model_content:
             return
-        text, head = any_content(seen.value, self._settings.max_result), self._settings.head
+        text, head = any_content(seen.value, self._settings.max_result, seen.tool_name), self._settings.head
         if seen.model_content.startswith(text[:head]):
             self._keep(result_id, _Kept(seen.tool_name, seen.call_id, False, text[:head], len(text), text))
 

@@ -24,7 +24,7 @@ from telemetry.scripted import capturing
 
 from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
 from streamtools.dispatch.in_process import abandoned_threads
-from streamtools.events import ToolStarted
+from streamtools.events import StreamWarning, ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -260,19 +260,32 @@ async def test_a_generator_that_never_yields_is_timed_out_and_the_loop_goes_on(s
 # -- the event loop ---------------------------------------------------------------------------------------------------
 
 
-async def test_an_async_tool_that_blocks_the_event_loop_is_told_of() -> None:
-    @tool(effect="pure")
+async def test_an_async_tool_that_blocks_the_event_loop_is_told_of(
+    anyio_backend_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By an event and in the turn for each call, and in the log once for each tool."""
+
+    @tool(effect="pure", name=f"think_on_{anyio_backend_name}")
     async def think() -> str:
         """Block."""
         time.sleep(0.3)  # noqa: ASYNC251  # that is what it is about
         return "thought"
 
-    turn = await turn_of([think, sibling])
-    assert [seen.outcome for seen in turn.observations] == ["ok", "ok"]
-    found = [warning.detail for warning in turn.warnings if warning.code == "loop_blocked"]
-    assert len(found) == 1
-    assert found[0].startswith("think, call think: kept the event loop from running for 0.")
-    assert "make it a `def`" in found[0]
+    body = chat(calls=[(call, think.name, "{}") for call in ("a", "b")] + [("c", "sibling", "{}")])
+    with anyio.fail_after(30):
+        async with pipeline(stream(body), tools=[think, sibling]) as events:
+            seen = [event async for event in events if isinstance(event, StreamWarning | Observation)]
+    warned = [event for event in seen if isinstance(event, StreamWarning)]
+    assert [one.outcome for one in events.turn.observations] == ["ok"] * 3
+    assert [warning.code for warning in warned] == ["loop_blocked"] * 2
+    assert list(events.turn.warnings) == warned
+    for call in ("a", "b"):
+        at = next(n for n, one in enumerate(seen) if isinstance(one, Observation) and one.call_id == call)
+        says = f"{think.name}, call {call}: kept the event loop from running for 0."
+        (detail,) = [one.detail for one in seen[:at] if isinstance(one, StreamWarning) and says in one.detail]
+        assert "make it a `def`" in detail
+    (record,) = caplog.messages
+    assert record.startswith(f"{think.name}: kept the event loop from running for 0.")
 
 
 async def test_a_tool_that_waits_for_long_does_not_block() -> None:
