@@ -1,7 +1,7 @@
 """Serves conversations to pages: an ASGI application to be mounted in FastAPI, Starlette or any other framework.
 
     POST   /                      useChat: begins a run, or goes on with one, and streams it
-    GET    /{id}                  the messages of a conversation; the unfinished one comes from the stream alone
+    GET    /{id}                  the latest finished messages; ?before=: earlier ones. The unfinished one is streamed
     GET    /{id}/stream           useChat's `resume`: the run that goes on, from its beginning; 204 if none does
     POST   /{id}/stop             {"run": id?}: stops it
     DELETE /{id}                  removes the conversation
@@ -26,7 +26,7 @@ from functools import partial
 from inspect import isawaitable
 from time import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 from uuid import uuid4
 
 import anyio
@@ -88,6 +88,7 @@ class ChatApp:
         heartbeat: seconds of silence after which a comment is sent.
         send_timeout: seconds that a client may take to make room; after that it counts as gone.
         ai_version: the major version of the pages' AI SDK, 6 or 7.
+        max_turns: how many runs one answer has the messages of.
 
     Raises:
         TypeError: `may` is no function.
@@ -103,6 +104,7 @@ class ChatApp:
         heartbeat: float = 15.0,
         send_timeout: float = 60.0,
         ai_version: Literal[6, 7] = 7,
+        max_turns: int = 100,
     ) -> None:
         if not callable(may):
             raise TypeError(f"may is a function that says who may do what, not {type(may).__name__}")
@@ -113,6 +115,7 @@ class ChatApp:
         self._max_bytes = checked_bound("max_bytes", max_bytes)
         self._heartbeat_s, self._send_timeout_s = heartbeat, send_timeout
         self._ai_version: Literal[6, 7] = ai_version
+        self._max_turns = checked_bound("max_turns", max_turns)
 
     def openapi(self, *, prefix: str = "", into: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns what is answered here as an OpenAPI 3.1 document: paths, requests, streams and refusals.
@@ -285,7 +288,8 @@ class _Request:
         from .finished_messages import ui_message, ui_user_message  # those that stream alone do not need them
 
         await self._check(chat_id, "read")
-        turns = await self._chats.history(chat_id)
+        asked = parse_qs(self._scope.get("query_string", b"").decode("latin-1")).get("before", [None])[0]
+        turns = await self._chats.history(chat_id, before=asked, limit=self._app._max_turns)
         if turns is None:
             raise _Refused(404, "not_found", "there is no such conversation")
         messages: list[Any] = []
@@ -294,7 +298,8 @@ class _Request:
             parts = await self._chats.finished_parts(turn)
             if parts is not None:
                 messages.append(ui_message(parts, turn.run_id, version=self._app._ai_version))
-        await self._json(200, {"id": chat_id, "messages": messages})
+        earlier = {"before": turns[0].run_id} if turns and turns[0].before is not None else {}
+        await self._json(200, {"id": chat_id, "messages": messages, **earlier})
 
     # -- protocols --
 

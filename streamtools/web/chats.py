@@ -40,6 +40,7 @@ class Chats(ChatRuns):
         heartbeat: float = 15.0,
         send_timeout: float = 60.0,
         ai_version: Literal[6, 7] = 7,
+        max_turns: int = 100,
     ) -> ChatApp:
         """Returns the conversations as an ASGI application, to be mounted; the arguments are those of `ChatApp`."""
         return ChatApp(
@@ -49,4 +50,5 @@ class Chats(ChatRuns):
             heartbeat=heartbeat,
             send_timeout=send_timeout,
             ai_version=ai_version,
+            max_turns=max_turns,
         )

@@ -2,7 +2,7 @@
 
     chats   one row a conversation: the run that it ends with at present
     turns   one row a run: the run before it, the user's message, the client's tools, the messages that the run added,
-            and how it ended
+            how it ended, and what its log has of it that no message says
 
 A run belongs to one conversation. A branch begins with a run whose predecessor is not the latest one: the user has
 edited a message, or wants another answer. The tables lie in the file of the journal that has the runs.
@@ -30,11 +30,12 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
     " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
-    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT)",
+    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, kept BLOB)",
     "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
 )
 _COLUMNS = "chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome"
 _MAX_ADDED_BYTES = 256 << 20
+_MAX_PAGE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,28 @@ class Conversations:
         query = f"SELECT {_COLUMNS} FROM turns WHERE chat_id = ? AND message_id = ? ORDER BY number DESC LIMIT 1"
         return await self._one(query, chat_id, message_id)
 
-    async def up_to(self, turn: ChatTurn) -> list[ChatTurn]:
-        """Returns the runs of a conversation up to this one, without the branches beside."""
-        return await self._store.hand_over(partial(_chain, turn))()
+    async def up_to(self, turn: ChatTurn, limit: int | None = None) -> list[ChatTurn]:
+        """Returns the runs of a conversation up to this one, without the branches beside; the latest alone with a
+        `limit`, and fewer than that if they are large."""
+        return await self._store.hand_over(partial(_chain, turn, limit))()
+
+    async def kept(self, run_id: str) -> bytes | None:
+        """Returns what is kept of a run's log; None if nothing is."""
+
+        def work(connection: sqlite3.Connection) -> bytes | None:
+            row = connection.execute("SELECT kept FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+            return None if row is None else row[0]
+
+        return await self._store.hand_over(work)()
+
+    async def keep(self, run_id: str, visits: int, kept: bytes) -> None:
+        """Keeps something of a run's log, unless somebody has gone on with the run since."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            change = "UPDATE turns SET kept = ? WHERE run_id = ? AND visits = ?"
+            connection.execute(change, (kept, run_id, visits))
+
+        await self._store.hand_over(work)()
 
     async def begin(
         self,
@@ -132,11 +152,11 @@ class Conversations:
 
         return self._store.hand_over(work)
 
-    async def so_many_before(self, turn: ChatTurn, count: int) -> str | None:
+    async def so_many_before(self, turn: ChatTurn, count: int) -> ChatTurn | None:
         """Returns the run that began so many runs before this one, in any conversation, if it is over."""
         number = int(turn.run_id.rpartition("/")[2]) - count
         found = await self._one(f"SELECT {_COLUMNS} FROM turns WHERE number = ?", number)
-        return None if found is None or found.is_open else found.run_id
+        return None if found is None or found.is_open else found
 
     async def end(self, run_id: str, outcome: Literal["error", "cancelled"]) -> bool:
         """Notes that a run is not to begin, so that it does not go on by itself; returns False if it is over."""
@@ -178,14 +198,18 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         connection.execute(table)
 
 
-def _chain(turn: ChatTurn, connection: sqlite3.Connection) -> list[ChatTurn]:
-    turns, known = [turn], {turn.run_id}
+def _chain(turn: ChatTurn, limit: int | None, connection: sqlite3.Connection) -> list[ChatTurn]:
+    turns, known, size = [turn], {turn.run_id}, 0
+    query = f"SELECT {_COLUMNS}, length(coalesce(added, '')) FROM turns WHERE run_id = ?"
     while (before := turns[-1].before) is not None:
-        row = connection.execute(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", (before,)).fetchone()
+        row = connection.execute(query, (before,)).fetchone()
         if row is None or before in known:
             raise JournalError(f"the conversation {turn.chat_id!r} has lost a run, or is a circle")
+        size += row[-1]
+        if limit is not None and (len(turns) >= limit or size > _MAX_PAGE_BYTES):
+            break
         known.add(before)
-        turns.append(_read(row))
+        turns.append(_read(row[:-1]))
     return turns[::-1]
 
 
@@ -213,7 +237,8 @@ def _begin(
 def _visit(run_id: str, connection: sqlite3.Connection) -> int:
     # One that was stopped before it has begun stays so.
     outcome = "CASE outcome WHEN 'cancelled' THEN outcome END"
-    connection.execute(f"UPDATE turns SET visits = visits + 1, outcome = {outcome} WHERE run_id = ?", (run_id,))
+    change = f"UPDATE turns SET visits = visits + 1, kept = NULL, outcome = {outcome} WHERE run_id = ?"
+    connection.execute(change, (run_id,))
     row = connection.execute("SELECT visits FROM turns WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         raise JournalError(f"the run {run_id!r} belongs to no conversation any more")

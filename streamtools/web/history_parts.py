@@ -219,6 +219,8 @@ class _Kept:
 
 
 _USED = (StepStart, MessageAdded, ApprovalRequested, ApprovalResolved, AnswerRequested, Observation)
+USED_EVENTS = (*_USED, AttemptDiscarded)
+"""Those that a history is read with."""
 
 
 def _steps(events: Iterable[object]) -> dict[int, _Kept]:

@@ -34,7 +34,8 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS log (run_id TEXT NOT NULL, seq INTEGER NOT NULL, last INTEGER NOT NULL,"
     " body BLOB NOT NULL, PRIMARY KEY (run_id, seq)) WITHOUT ROWID"
 )
-_MAX_BODY_BYTES = 64 << 20
+MAX_BODY_BYTES = 64 << 20
+"""Bytes of a row that is read."""
 DELTAS: frozenset[type[Any]] = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta})
 """The deltas that readers see: those of one kind in a row may be joined."""
 _DELTAS: dict[str, Callable[..., Event]] = {kind.__name__: kind for kind in DELTAS}
@@ -155,7 +156,7 @@ def _select(run_id: str, after: int, connection: sqlite3.Connection) -> list[byt
     # The row that `after` lies in, and those behind it, up to a megabyte.
     query = "SELECT substr(body, 1, ?) FROM log WHERE run_id = ? AND last > ? ORDER BY seq"
     bodies, size = [], 0
-    for (body,) in connection.execute(query, (_MAX_BODY_BYTES + 1, run_id, after)):
+    for (body,) in connection.execute(query, (MAX_BODY_BYTES + 1, run_id, after)):
         bodies.append(body)
         size += len(body)
         if size > 1 << 20:
@@ -210,7 +211,7 @@ def read_entries(body: Any) -> Iterator[Entry]:
         JournalError: no log has written it.
     """
     try:
-        if type(body) is not bytes or len(body) > _MAX_BODY_BYTES:
+        if type(body) is not bytes or len(body) > MAX_BODY_BYTES:
             raise ValueError("so many bytes were not expected")
         for written in orjson.loads(body):
             if "deltas" in written:

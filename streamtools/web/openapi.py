@@ -85,10 +85,12 @@ def _schemas() -> dict[str, Any]:
         "ChatError": _object("A refusal.", "error", error=error),
         "ChatCompletionError": _object("A refusal, as OpenAI's clients read it.", "error", error=of_openai),
         "ChatMessages": _object(
-            "The finished messages of a conversation: UIMessages of the AI SDK.",
+            "The latest finished messages of a conversation: UIMessages of the AI SDK. With `before` there are earlier "
+            "ones, which `?before=` asks for.",
             "id messages",
             id=_TEXT,
             messages=_OBJECTS,
+            before=_TEXT,
         ),
         "UIRequest": _object(
             "What `useChat` posts. The last message is taken, and what the assistant's last step answers.",
@@ -136,6 +138,12 @@ _WORDS = {
     "503": "The conversation is in use elsewhere; try again.",
 }
 _REFUSED = "400 403 404 409 413 500 503"
+_BEFORE: dict[str, Any] = {
+    "name": "before",
+    "in": "query",
+    "schema": _TEXT,
+    "description": "As an answer had it: return earlier messages than those.",
+}
 _LAST_EVENT_ID: dict[str, Any] = {
     "name": "Last-Event-ID",
     "in": "header",
@@ -172,7 +180,7 @@ ROUTES = (
     _Route("post", "/", "chat", "Begins a run, or goes on with one, and streams it", _UI, "UIRequest"),
     _Route(
         "get", "/{id}", "chat_messages", "Returns the finished messages", {_JSON: "ChatMessages"},
-        statuses="403 404 413 500",
+        statuses="403 404 500",
     ),
     _Route("delete", "/{id}", "delete_chat", "Removes a conversation", statuses="204 403 404 409 500 503"),
     _Route("get", "/{id}/stream", "join_chat", "Streams the run that goes on", _UI, statuses="204 403 500 503"),
@@ -206,8 +214,7 @@ def chat_document(prefix: str = "", into: Mapping[str, Any] | None = None) -> di
 
 def _operation(route: _Route, prefix: str) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [_CHAT_ID] if "{id}" in route.path else []
-    if route.name == "join_events":
-        parameters.append(_LAST_EVENT_ID)
+    parameters += {"join_events": [_LAST_EVENT_ID], "chat_messages": [_BEFORE]}.get(route.name, [])
     refusal = "ChatCompletionError" if route.path.endswith("completions") else "ChatError"
     responses: dict[str, Any] = {}
     if route.answers is not None:

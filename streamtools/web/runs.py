@@ -46,9 +46,9 @@ from .approval_ids import read_approval_id
 from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, to_wire
 from .client_tools import tools_of
 from .conversations import ChatTurn, Conversations
-from .history_parts import AssistantPart, assistant_parts
+from .history_parts import USED_EVENTS, AssistantPart, assistant_parts
 from .live import LiveRun
-from .log import Entry, Log, SqliteLog
+from .log import MAX_BODY_BYTES, Entry, Log, SqliteLog, VisitEnd, read_entries, written_entries
 from .readers import RunReader
 from .repeats import is_about, repeated, rested_at, steps_asked
 from .shown import ShownRun
@@ -231,18 +231,66 @@ class ChatRuns:
             return False
         return True
 
-    async def history(self, chat_id: str) -> list[ChatTurn] | None:
-        """Returns the runs of a conversation up to its latest one, without branches beside; None if there are none."""
-        head = await self._conversations.head(chat_id)
-        return None if head is None else await self._conversations.up_to(head)
+    async def history(
+        self, chat_id: str, *, before: str | None = None, limit: int | None = None
+    ) -> list[ChatTurn] | None:
+        """Returns the runs of a conversation up to its latest one, without branches beside; None if there are none.
+
+        Args:
+            chat_id: the conversation.
+            before: the id of a run of it: return those before it.
+            limit: return the latest so many, and fewer where they have more than 16 MiB.
+
+        Raises:
+            ChatConflict: the conversation has no run `before`.
+        """
+        last = await self._conversations.head(chat_id)
+        if last is None:
+            return None
+        if before is not None:
+            known = await self._conversations.turn(before)
+            if known is None or known.chat_id != chat_id:
+                raise ChatConflict("unknown_message", "the conversation has no such run")
+            last = None if known.before is None else await self._conversations.turn(known.before)
+        return [] if last is None else await self._conversations.up_to(last, limit)
 
     async def finished_parts(self, turn: ChatTurn) -> tuple[AssistantPart, ...] | None:
-        """Returns the answer of a run, as its stream has shown it; None while it goes on."""
+        """Returns the answer of a run, as its stream has shown it; None while it goes on.
+
+        Raises:
+            JournalError: the file cannot be read, or the policy has failed.
+        """
         if turn.outcome is None or turn.added is None or turn.wire is None or turn.run_id in self._live:
             return None
-        seen = await self.reader(Joined(turn, -1)).past()
+        kept = await self._kept(turn)
         redact = None if self.privacy is None else self.privacy.redact
-        return assistant_parts(turn.added, turn.wire, events=seen, redact=redact)
+        try:
+            return assistant_parts(turn.added, turn.wire, events=kept, redact=redact)
+        except Exception as error:
+            if redact is None:
+                raise
+            name = type_name(error)  # its text may have what it was to hide
+        raise JournalError(f"the run {turn.run_id!r} cannot be shown, since its policy failed ({name})")
+
+    async def _kept(self, turn: ChatTurn) -> Sequence[Entry]:
+        """Returns what a run's log says that its messages do not. It is read once where the run is over."""
+        if (found := await self._conversations.kept(turn.run_id)) is not None:
+            return [*read_entries(found)]
+        seen = await self.reader(Joined(turn, -1)).past()
+        kept = [entry for entry in seen if isinstance(entry, USED_EVENTS)]
+        if _is_over(turn) and seen and isinstance(seen[-1], VisitEnd):
+            written = written_entries(kept)
+            if len(written) <= MAX_BODY_BYTES:
+                await self._conversations.keep(turn.run_id, turn.visits, written)
+        return kept
+
+    async def _expire(self, turn: ChatTurn) -> None:
+        """Removes the log of a run that is over, but for what its messages do not say."""
+        try:
+            await self._kept(turn)
+        except JournalError as error:
+            _logger.error("the log of the run %s is removed unread: %s", turn.run_id, error)
+        await self._log.delete([turn.run_id])
 
     async def delete(self, chat_id: str) -> bool:
         """Stops and removes a conversation: runs, logs and messages. Which calls have had an effect stays known, so
@@ -308,7 +356,7 @@ class ChatRuns:
         if turn is None:
             raise ChatConflict("running", "somebody else has just begun a run in this conversation")
         if (old := await self._conversations.so_many_before(turn, self._max_logs)) is not None:
-            await self._log.delete([old])
+            await self._expire(old)
         await self._start(turn)
         return Joined(turn, -1)
 

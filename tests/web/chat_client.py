@@ -95,7 +95,9 @@ class Page:
         headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
         if last_event_id is not None:
             headers.append((b"last-event-id", last_event_id.encode()))
-        scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": headers}
+        path, _, query = path.partition("?")
+        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "root_path": "",
+                 "headers": headers}  # fmt: skip
         with anyio.fail_after(30):
             await self._app(scope, receive, send)
         return answer

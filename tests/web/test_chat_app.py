@@ -414,7 +414,45 @@ async def test_a_page_that_is_loaded_anew_finds_what_the_stream_has_shown(progra
     assert (await page.ask("GET", "/other")).status == 404
 
 
-async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(tmp_path: Path) -> None:
+async def test_finished_messages_come_in_pages_and_outlive_the_log_which_is_read_once(tmp_path: Path) -> None:
+    class Counted(MemoryLog):
+        reads = 0
+
+        async def read(self, run_id: str, after: int, /) -> Any:
+            self.reads += 1
+            return await super().read(run_id, after)
+
+    log = Counted()
+    program = Program(tmp_path / "chats.db", log=log, max_logs=3)
+    page = Page(program.chats.app(may=lambda request: True, max_turns=2))
+    asked = await page.ask("POST", "/", said("pay", id="m0"))
+    await page.ask("POST", "/", decided(asked.chunks, "k/1", approved=False))
+    first = (await page.ask("GET", "/k")).json["messages"]
+    assert "output-denied" in [part.get("state") for part in first[1]["parts"]], "no history says that"
+    reads = log.reads
+    assert (await page.ask("GET", "/k")).json["messages"] == first
+    assert log.reads == reads
+    for number in range(1, 5):
+        await page.ask("POST", "/", said("you", id=f"m{number}"))
+    assert (await page.ask("GET", "/k/events", last_event_id="1.3")).status == 410, "its log has expired"
+    seen, before = list[Any](), ""
+    for size in (4, 4, 2):
+        found = (await page.ask("GET", f"/k{before}")).json
+        assert len(found["messages"]) == size
+        seen[:0] = found["messages"]
+        before = f"?before={found.get('before')}"
+    assert "before" not in found
+    assert seen[:2] == first
+    assert [one["id"] for one in seen if one["role"] == "user"] == [f"m{number}" for number in range(5)]
+    await page.ask("POST", "/", said("you", chat="other"))
+    for wrong in ("other/6", "k/99", "..."):
+        assert (await page.ask("GET", f"/k?before={wrong}")).status == 404, "no run of this conversation"
+    assert (await page.ask("GET", "/k?before=k/1")).json["messages"] == []
+
+
+async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     hidden = Privacy(redact=lambda text: text.replace("you", "***"))
     page = Program(tmp_path / "chats.db", privacy=hidden).page()
     answer = await page.ask("POST", "/", said("you"))
@@ -433,6 +471,11 @@ async def test_what_leaves_obeys_one_policy_in_the_stream_and_later(tmp_path: Pa
         assert any(word in answer.body for word in (b'"type":"error"', b'"outcome":"error"')), (
             "it is not shown as whole"
         )
+    loaded = await page.ask("GET", "/k")
+    assert (loaded.status, loaded.json["error"]["code"]) == (500, "internal_error")
+    assert b"you" not in loaded.body
+    assert "its policy failed (KeyError)" in caplog.text
+    assert "you" not in caplog.text
 
 
 async def test_only_those_who_may_are_answered(program: Program) -> None:
