@@ -692,7 +692,7 @@ class AgentLoop:
         except Exception:
             self.outcome = "error"
             raise
-        if self.unsettled:
+        if self.unsettled and not self._is_stopped:
             self.outcome = "suspended"
 
     @property

@@ -173,6 +173,14 @@ def test_a_call_whose_end_is_not_known_suspends_the_run_until_somebody_settles_i
             await read(run)
             assert (run.outcome, bank.paid, len(bank.asked)) == ("answered", [*paid, "y"], 3)
             assert not run.unsettled
+        bank = Bank(*TWO_STEPS, ANSWER)
+        await leave_in_a_call(bank, bank.run(folder / "stopped.db"))
+        await read(bank.run(folder / "stopped.db"))
+        await Journal(folder / "stopped.db").stop("order-7")
+        run = bank.run(folder / "stopped.db")
+        await read(run)
+        assert (run.outcome, bank.paid, len(bank.asked)) == ("cancelled", ["x"], 1)
+        assert "not known" in json.dumps(run.messages)
 
     on_both(case, tmp_path)
 
