@@ -30,10 +30,9 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-cache",
 }
-NOT_FOUND = """<!doctype html><html lang="en"><meta name="viewport" content="width=device-width">
-<title>Not found</title>
-<link rel="stylesheet" href="/page.css"><main id="lost"><h1>There is nothing at this address</h1>
-<p><a href="/">Begin a chat</a></p></main></html>"""
+NOT_FOUND = """<!doctype html><html lang="en"><title>Not found</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/page.css">
+<main id="lost"><h1>There is nothing at this address</h1><p><a href="/">Begin a chat</a></p></main></html>"""
 
 
 def tools_at(pause: float) -> list[Tool[..., Any]]:

@@ -30,6 +30,8 @@ function newRun(id = "") {
 }
 
 const keyOf = (one) => (one.call_id === undefined ? `${one.step}` : `${one.step}/${one.call_id}`);
+const NOTES = { denied: "", cancelled: "", skipped: "", // which say it all
+  unknown: "It had begun when the server went down, and may have taken effect. Nobody runs it again before that is found out." };
 const callOf = (event) => run.items.find((one) => one.call_id === event.call_id && one.step === event.step);
 function take({ id, event }) {
   if (run.isStale) Object.assign(run, { items: [], steps: [], isStale: false });
@@ -77,7 +79,7 @@ const ON = {
   tool_progress(event) { callOf(event).progress = event.value; },
   observation(event) {
     const isOk = event.outcome === "ok";
-    const result = event.outcome === "denied" ? undefined : isOk ? event.result ?? "" : shown(event.error ?? "").replace(/^Error: /, ""); // denied: says it all
+    const result = isOk ? event.result ?? "" : NOTES[event.outcome] ?? shown(event.error ?? "").replace(/^Error: /, "");
     Object.assign(callOf(event), { state: isOk ? "ok" : "bad", outcome: event.outcome, result });
     mark(event, "to");
   },
@@ -379,9 +381,11 @@ function welcome() {
 
 const isBusy = () => reading !== null || sending !== null || run?.outcome === "suspended";
 const asked = () => run?.items.find((one) => one.state === "ask");
+const unknown = () => run?.items.find((one) => one.outcome === "unknown");
 const ENDS = { answered: "Answered", interrupted: "Broken off", cancelled: "Stopped", lost: "There is no answer" };
-const end = () => (run?.outcome === "suspended" ? `Waiting for you: approve or deny ${asked()?.name ?? "a call"}`
-  : ENDS[run?.outcome] ?? (run?.words ? sentence(run.words).slice(0, -1) : ""));
+const waits = () => (asked() || !unknown() ? `Waiting for you: approve or deny ${asked()?.name ?? "a call"}`
+  : `Waiting: find out whether ${unknown().name} took effect, or stop`);
+const end = () => (run?.outcome === "suspended" ? waits() : ENDS[run?.outcome] ?? (run?.words ? sentence(run.words).slice(0, -1) : ""));
 function say(text, kind = "") {
   put(at("status"), text);
   at("status").dataset.kind = kind;
@@ -415,7 +419,7 @@ let sticks = true; // the log stays at its end until somebody scrolls up
 const isBelow = () => at("log").scrollHeight - at("log").scrollTop - at("log").clientHeight < 80;
 
 const WORDS = { write: "writing arguments …", wait: "waits", ask: "needs your approval", work: "runs …", ok: "done", bad: "failed" };
-const BAD = { denied: "denied", cancelled: "stopped", skipped: "not run", timed_out: "timed out", unknown: "nobody knows its end" };
+const BAD = { denied: "denied", cancelled: "stopped", skipped: "not run", timed_out: "timed out", unknown: "its end is not known" };
 
 function paint() {
   run.node.setAttribute("aria-busy", String(reading !== null)); // read out once it is whole
@@ -528,8 +532,8 @@ function rowsOf(now) {
       const isOver = ["ok", "bad"].includes(call.state);
       if (begun) bars.push(["write", begun, written ?? now]);
       if (written) bars.push(["wait", written, Math.max(began ?? done ?? now, written)]);
-      if (began) bars.push([call.state === "bad" ? "bad" : "work", began, done ?? now]);
-      const notes = [isOver ? (began && done ? span(done - began) : call.state === "ok" ? "time unknown" : "") : WORDS[call.state]];
+      if (began) bars.push([call.outcome === "unknown" ? "wait" : call.state === "bad" ? "bad" : "work", began, done ?? now]);
+      const notes = [isOver ? (began && done && call.outcome !== "unknown" ? span(done - began) : call.state === "ok" ? "time unknown" : "") : WORDS[call.state]];
       if (call.state === "bad") notes.unshift(stateOf(call));
       if (done && to && done < to) notes.push("done while the model wrote");
       if (asked && decided && decided - asked > 1000) notes.push(`after ${span(decided - asked)} of waiting for you`);

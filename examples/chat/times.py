@@ -1,4 +1,4 @@
-"""Keeps the times of a run for its timeline, and its end, in a file of lines beside the database: frames have none."""
+"""Keeps the times of runs, which frames do not have, and their ends: lines in a file beside the database."""
 
 from __future__ import annotations
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -13,7 +19,7 @@ from view.browser import Browser, needs_chromium
 
 pytest.importorskip("starlette", reason="THERE IS NO STARLETTE: the chat of the examples was not opened")
 from examples.chat.app import page_app
-from examples.chat.model import BOOK, BOOKED, DENIED, LOOK
+from examples.chat.model import BOOK, BOOKED, DENIED, FAILED, LOOK
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly, needs_chromium]
 
@@ -78,3 +84,161 @@ async def test_a_chat_goes_on_over_reloads_and_a_decision_with_nothing_lost_or_s
             await until('document.querySelector(".end") && !document.getElementById("send").hidden')
             assert await run_sync(browser.text, "#status") == "Stopped"
             assert browser.complaints == []
+
+
+KEYS = {"Enter": 13, "Tab": 9, "Escape": 27}
+STATUS = 'document.getElementById("status").textContent'
+WAITS = "Waiting for you: approve or deny book"
+FOCUS = "document.activeElement.id || document.activeElement.className"
+IN_SIGHT = (
+    """[document.documentElement, document.getElementById("log")].every((one) => one.scrollWidth <= one.clientWidth)"""
+)
+
+
+def press(browser: Browser, key: str, *, shift: bool = False) -> None:
+    text = {"text": "\r"} if key == "Enter" else {}
+    named = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key], "modifiers": 8 if shift else 0}
+    browser.command("Input.dispatchKeyEvent", type="keyDown", **named, **text)
+    browser.command("Input.dispatchKeyEvent", type="keyUp", **named)
+
+
+def go_to(browser: Browser, wanted: str, *, shift: bool = False) -> None:
+    for _ in range(20):
+        if browser.run(FOCUS) == wanted:
+            return
+        press(browser, "Tab", shift=shift)
+    raise AssertionError(f"no way to {wanted} by keys; the focus is at {browser.run(FOCUS)}")
+
+
+def say(browser: Browser, text: str) -> None:
+    go_to(browser, "text")
+    browser.command("Input.insertText", text=text)
+    press(browser, "Enter")
+
+
+def heard(browser: Browser) -> dict[str, dict[str, Any]]:
+    """Returns the regions that a screen reader reads out when they change: liveness, whether it has to wait, texts."""
+    nodes = {one["nodeId"]: one for one in browser.command("Accessibility.getFullAXTree")["nodes"]}
+
+    def texts(node: Any) -> str:
+        below = "".join(texts(nodes[child]) for child in node.get("childIds", ()) if child in nodes)
+        return below or str(node.get("name", {}).get("value", ""))
+
+    def facts(node: Any) -> dict[str, Any]:
+        return {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+
+    roles = {one["role"]["value"]: one for one in nodes.values() if not one.get("ignored")}
+    names = [one["name"]["value"] for one in nodes.values() if one.get("role", {}).get("value") == "button"]
+    found = {role: {**facts(roles[role]), "text": texts(roles[role])} for role in ("log", "status", "alert")}
+    return {**found, "buttons": dict.fromkeys(names)}
+
+
+async def test_a_chat_works_by_keys_alone_is_read_out_keeps_still_and_fits_on_a_small_screen(tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile", width=320, height=640) as browser, anyio.fail_after(60):
+        async with serving(page_app(tmp_path / "chats.db", pause=0.02)) as port:
+
+            async def until(condition: str) -> None:
+                assert await run_sync(browser.run, WAIT.format(condition=condition))
+                assert browser.run(IN_SIGHT), condition
+
+            for motion, moves in (("no-preference", True), ("reduce", False)):
+                features = [{"name": "prefers-reduced-motion", "value": motion}]
+                browser.command("Emulation.setEmulatedMedia", features=features)
+                await run_sync(browser.visit, "about:blank")
+                await run_sync(browser.open, f"http://127.0.0.1:{port}/")
+                say(browser, f"A weekend in {'Lisbon' * 40}?")
+                await until('document.querySelector(".call progress")')
+                # The server, which is in this loop, stands still while the page is looked at.
+                assert bool(browser.run("document.getAnimations().length")) is moves
+            assert heard(browser)["log"]["live"] == "polite"
+            assert browser.run('document.querySelector(".answer").ariaBusy') == "true"
+            await until(f'{STATUS}.startsWith("Waiting")')
+            regions = heard(browser)
+            assert regions["alert"] == regions["alert"] | {"live": "assertive", "text": f"{WAITS}."}
+            assert (regions["status"]["live"], regions["status"]["text"]) == ("polite", WAITS)
+            assert BOOK[0].strip() in regions["log"]["text"]
+            assert {"Approve book", "Deny book", "Stop"} <= set(regions["buttons"])
+            assert browser.run('document.querySelector(".answer").ariaBusy') == "false"
+            press(browser, "Escape")  # stops what goes on, and takes no decision
+            go_to(browser, "approve", shift=True)
+            press(browser, "Enter")
+            await until(f'{STATUS} === "Answered"')
+            assert browser.run(FOCUS) == "text"
+            assert BOOKED in heard(browser)["log"]["text"]
+            assert heard(browser)["alert"]["text"] == ""
+            say(browser, "A weekend in Atlantis?")
+            await until(f'{STATUS} === "Answered" && log.includes({json.dumps(FAILED)})')
+            for key in ("Enter", "Escape"):
+                say(browser, "Tell me the story of Lisbon")
+                await until('document.querySelector(".answer:last-child .said")')
+                if key == "Enter":
+                    go_to(browser, "stop")
+                press(browser, key)
+                await until(f'{STATUS} === "Stopped"')
+                assert browser.run(FOCUS) == "text"
+                assert heard(browser)["log"]["text"].endswith("Stopped")
+            assert browser.complaints == []
+
+
+@contextmanager
+def process(port: int, folder: Path) -> Iterator[None]:
+    """Serves the chat in a process, which is killed at the end."""
+    root = Path(__file__).parents[2]
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from examples.chat.__main__ import main; main()"
+    with subprocess.Popen([sys.executable, "-c", code, str(port)], cwd=folder, stdout=subprocess.DEVNULL) as server:
+        try:
+            yield
+        finally:
+            server.kill()
+
+
+@pytest.mark.thorough
+@pytest.mark.deadline(300)
+async def test_a_page_comes_back_by_itself_when_its_server_dies_and_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with Browser(tmp_path / "profile") as browser, anyio.fail_after(90):
+
+        async def until(condition: str) -> None:
+            assert await run_sync(browser.run, WAIT.format(condition=condition))
+
+        async def visit(address: str) -> None:
+            await run_sync(browser.visit, "about:blank")
+            await run_sync(browser.open, address)
+
+        with process(port, tmp_path):
+            await run_sync(reached, port)
+            await visit(f"http://127.0.0.1:{port}/")
+            say(browser, "A weekend in Lisbon or Porto?")
+            await until('document.querySelectorAll(".call").length === 2')
+        await until(f'{STATUS}.startsWith("Connection lost")')
+        with process(port, tmp_path):
+            await until(f'{STATUS}.startsWith("Answering") && document.querySelector(".call progress")')
+        await until(f'{STATUS}.startsWith("Connection lost")')
+        with process(port, tmp_path):
+            await until(f"{STATUS} === {json.dumps(WAITS)}")
+        await run_sync(browser.run, 'document.querySelector(".approve").click()')
+        await until(f'{STATUS}.startsWith("No connection")')
+        with process(port, tmp_path):
+            await until(f'{STATUS} === "Answered"')
+            await run_sync(browser.drawn)
+            said, results, rows = [await run_sync(browser.run, one) for one in (SAID, RESULTS, ROWS)]
+            assert said == [LOOK[0].strip(), BOOK[0].strip(), BOOKED]
+            assert len(results) == 4
+            assert len(rows) == 7
+            assert "unknown" not in "".join(rows)
+            await visit(await run_sync(browser.run, "location.href"))
+            await run_sync(browser.drawn)
+            assert [await run_sync(browser.run, one) for one in (SAID, RESULTS, ROWS)] == [said, results, rows]
+
+
+def reached(port: int) -> None:
+    """Waits until somebody answers at a port."""
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            continue
