@@ -33,7 +33,9 @@ BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/
   --ignore=tests/sources/test_sockets.py
 # What is tried with agent frameworks; Strands has a venv of its own.
 BY_AGENTS := agents_tap crashes framework_tools langgraph langgraph_approvals langgraph_once peers pydantic_ai pydantic_ai_approvals pydantic_ai_once smolagents smolagents_once
-BY_CLIENTS := tests/web/test_ai_sdk.py tests/web/test_ai_sdk_live.py tests/web/test_ag_ui_client.py tests/web/clients
+BY_CLIENTS := $(addprefix tests/web/,test_ai_sdk.py test_ai_sdk_live.py test_ag_ui_client.py test_chat_pages.py clients)
+# The pages of other clients, bundled; without node and npm there is our own alone.
+PAGES := .node-web/pages/.built
 BY_STRANDS := agents_tap crashes framework_tools strands strands_once
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
@@ -54,7 +56,7 @@ WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py test
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
 
-chat: $(VENV)/.dev  ## a chat of streamtools.web with its own page on loopback; its model is a script: make chat ARGS=8080
+chat: $(VENV)/.dev $(PAGES)  ## a chat on loopback, by pages of our own, useChat and AG-UI; its model is a script: make chat ARGS=8080
 	@$(BIN)/python -m examples.chat $(ARGS)
 
 test: lint types unit  ## what to run while you work: lint, types and unit
@@ -125,7 +127,7 @@ test-backends: $(BACKENDS)/.installed  ## traces in Phoenix and MLflow, as they 
 	$(BACKENDS)/bin/python -m pytest -p no:phoenix tests/backends $(ARGS)
 
 test-web: export STREAMTOOLS_WEB_RUNS := 2000
-test-web: .node-web/.installed $(VENV)/.dev  ## what the clients of pages make of 2,000 runs: the packages themselves, under node
+test-web: $(PAGES) $(VENV)/.dev  ## what the clients of pages make of 2,000 runs: the packages themselves, under node
 	$(BIN)/python -m pytest -s --deadline 1200 $(BY_CLIENTS) $(ARGS)
 
 test-ray: .venv-ray/.installed  ## RayExecutor, on a cluster of two nodes on this machine
@@ -237,6 +239,12 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.py | $(BIN)/pip
 	@cp $< .node-web/
 	@npm install --prefix .node-web --no-package-lock --ignore-scripts --no-audit --no-fund --silent \
 	  && touch $@ || echo "npm cannot install the clients of pages here; THEIR TESTS ARE SKIPPED." >&2
+
+$(PAGES): .node-web/.installed $(wildcard examples/chat/pages/*)
+	@[ -e .node-web/.installed ] && NODE_PATH=.node-web/node_modules .node-web/node_modules/.bin/esbuild \
+	  examples/chat/pages/use-chat.jsx examples/chat/pages/ag-ui.jsx --bundle --minify --format=esm --jsx=automatic \
+	  --define:process.env.NODE_ENV='"production"' --outdir=$(@D) --log-level=warning && touch $@ \
+	  || echo "The pages of useChat and AG-UI need node and npm; going on without them." >&2
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

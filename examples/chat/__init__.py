@@ -1,1 +1,1 @@
-"""A chat with its own page: text, calls, approvals and a timeline of a run that survives a reload."""
+"""A chat and its pages: text, calls, approvals and a timeline of a run that survives a reload."""

@@ -1,4 +1,4 @@
-"""Mounts conversations beside a page: four routes, of which `streamtools.web.Chats` answers one."""
+"""Mounts conversations beside the pages that read them: our own, one of useChat's and one of AG-UI's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
 from streamtools import AgentLoop, Tool, ToolContext, ToolError, agent_loop, tool
@@ -23,6 +23,8 @@ from .model import WIRE, answer
 from .times import Times, Watch
 
 HERE = Path(__file__).parent
+CLIENTS = ("use-chat", "ag-ui")
+BUNDLES = HERE.parents[1] / ".node-web" / "pages"  # where `make chat` leaves them
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -73,6 +75,33 @@ async def not_found(request: Any, error: Exception) -> HTMLResponse:
     return HTMLResponse(NOT_FOUND, status_code=404, headers=HEADERS)
 
 
+def clients() -> tuple[str, ...]:
+    """Returns the names of the pages that were bundled."""
+    return tuple(name for name in CLIENTS if (BUNDLES / f"{name}.js").exists())
+
+
+def pages() -> list[Route]:
+    """Returns the routes of the pages."""
+
+    def file(path: Path) -> Any:
+        async def send(request: Any) -> FileResponse:
+            return FileResponse(path, headers=HEADERS)
+
+        return send
+
+    own = {"/": "page.html", "/page.js": "page.js", "/page.css": "page.css", "/pages.css": "pages/pages.css"}
+    routes = [Route(path, file(HERE / name)) for path, name in own.items()]
+    for name in CLIENTS:
+        is_here = name in clients()
+        routes.append(Route(f"/{name}/", file(HERE / "pages" / "page.html") if is_here else _missing))
+        routes.append(Route(f"/{name}/page.js", file(BUNDLES / f"{name}.js")))
+    return routes
+
+
+async def _missing(request: Any) -> PlainTextResponse:
+    return PlainTextResponse("This page is bundled by `make chat`, where node and npm are.", status_code=404)
+
+
 def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
     """Returns the application; its model waits *pause* seconds before each piece."""
 
@@ -99,19 +128,8 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
             return JSONResponse(None, status_code=403)
         return JSONResponse(times.of(chat_id), headers={"cache-control": "no-store"})
 
-    def file(name: str) -> Any:
-        async def send(request: Any) -> FileResponse:
-            return FileResponse(HERE / name, headers=HEADERS)
-
-        return send
-
     return Starlette(
-        routes=[
-            Route("/", file("page.html")),
-            *(Route(f"/{name}", file(name)) for name in ("page.js", "page.css")),
-            Route("/times/{chat:path}", send_times),
-            Mount("/chats", chats.app(may=may)),
-        ],
+        routes=[*pages(), Route("/times/{chat:path}", send_times), Mount("/chats", chats.app(may=may))],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
         lifespan=lifespan,
         exception_handlers={404: not_found},
