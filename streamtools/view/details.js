@@ -5,40 +5,46 @@ const MOST_SHOWN = 20000; // characters of one text in the panel
 function select(ref, { reveal = true, focus = false } = {}) {
   state.selected = ref;
   if (ref && reveal) revealRow(ref);
-  showDetails();
   document.body.classList.toggle("chosen", ref !== null);
+  showDetails();
   if (focus) byId("details").focus();
-  markTable();
+  // A choice is no page of its own: going back leads away from the run.
+  history.replaceState(null, "", ref === null ? location.pathname + location.search : `#${ref}`);
   request();
 }
 
 function revealRow(ref) {
+  const lane = laneOf(ref);
+  if (isCall(lane)) {
+    state.closed.delete(model.steps[lane.step].ref);
+    for (const group of model.groups.values()) if (group.calls.includes(lane)) state.open.add(group.ref);
+    layRows();
+  }
   const scroller = byId("scroller"),
     index = model.rowOf.get(ref);
   if (index === undefined) return;
-  const top = index * rowHeight;
-  if (top < scroller.scrollTop) scroller.scrollTop = top - rowHeight;
-  else if (top + rowHeight > scroller.scrollTop + scroller.clientHeight)
-    scroller.scrollTop = top - scroller.clientHeight + 2 * rowHeight;
-  const lane = laneOf(ref);
-  if (endOf(lane) < state.from || lane.start > state.to) {
+  const [top, end] = [places.tops[index], places.tops[index + 1]];
+  if (top < scroller.scrollTop) scroller.scrollTop = top - places.row;
+  else if (end > scroller.scrollTop + scroller.clientHeight)
+    scroller.scrollTop = end - scroller.clientHeight + places.row;
+  if (lane.start !== undefined && (share(endOf(lane)) < 0 || share(lane.start) > 1)) {
     const span = state.to - state.from;
-    state.from = Math.max(0, lane.start - span / 4);
-    state.to = state.from + span;
+    look(fold(lane.start) - span / 4, fold(lane.start) + (span * 3) / 4);
   }
 }
 
 function showDetails() {
   const panel = byId("details"),
     lane = state.selected ? laneOf(state.selected) : null;
-  panel.classList.toggle("empty", lane === null);
-  if (lane === null) return panel.replaceChildren(...runDetails());
+  panel.hidden = lane === null;
+  if (lane === null) return panel.replaceChildren();
   const close = make(
     "button",
     { type: "button", class: "quiet close", "aria-label": "Close details", onclick: () => select(null) },
     "×",
   );
-  return panel.replaceChildren(close, ...(isStep(lane) ? stepDetails(lane) : callDetails(lane)));
+  const parts = { r: runDetails, s: stepDetails, c: callDetails, g: groupDetails }[lane.ref[0]](lane);
+  return panel.replaceChildren(close, ...parts);
 }
 
 function showGrowth() {
@@ -46,6 +52,7 @@ function showGrowth() {
     block = byId("growing");
   if (!lane || !block || !isCall(lane)) return;
   fillArguments(block, lane);
+  byId("then").replaceChildren(badge(thenOf(lane)));
 }
 
 const section = (title, ...children) => {
@@ -81,7 +88,7 @@ function callDetails(call) {
   const step = model.steps[call.step],
     took = endOf(call) - call.start;
   return [
-    make("h2", {}, make("bdi", {}, nameOf(call)), badge(call)),
+    make("h2", {}, make("bdi", {}, nameOf(call)), make("span", { id: "then" }, badge(thenOf(call)))),
     line(
       make(
         "span",
@@ -89,6 +96,7 @@ function callDetails(call) {
         `${moment(call.start)} to ${call.end === undefined ? "now" : moment(call.end)} · ${duration(took)}`,
       ),
     ),
+    copyButtons(call),
     whyNot(call),
     section(
       "Asked for by",
@@ -104,7 +112,7 @@ function callDetails(call) {
     waitsSection(call),
     attemptsSection(call),
     call.result !== undefined ? section("Result", block(pretty(call.result))) : null,
-    section("Led to", list(effectsOf(call.ref))),
+    section("Led to", waitedOn(call) ? line(quiet(waitedOn(call))) : null, list(effectsOf(call.ref))),
     section(
       "Record",
       factsOf([
@@ -124,6 +132,8 @@ function whyNot(call) {
   return section(
     ran ? "Why it failed" : "Why it did not run",
     make("p", { class: `why ${moodOf(call)}`, dir: "auto" }, call.error),
+    call.toModel ? make("p", { class: "dim small" }, "The model was told:") : null,
+    call.toModel ? block(call.toModel) : null,
   );
 }
 
@@ -143,7 +153,7 @@ function said(call) {
 function causesOf(call) {
   const step = model.steps[call.step],
     items = [];
-  for (const id of step.fedBy) items.push([go("c" + id, nameOf(model.calls[id])), " ", badge(model.calls[id])]);
+  for (const id of step.fedBy) items.push([go("c" + id, labelOf(model.calls[id])), " ", badge(model.calls[id])]);
   for (const [source] of model.into.get(call.ref) ?? [])
     if (source[0] === "c") items.push(["caused by ", go(source, nameOf(laneOf(source)))]);
   return items.length

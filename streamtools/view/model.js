@@ -6,11 +6,12 @@ let OUTCOMES = {},
   REASONS = {},
   COUNTS = [];
 
-const model = { live: null };
+const model = { live: null, version: 0 };
 
 function reset() {
   Object.assign(model, {
     title: "",
+    head: {},
     leftOut: 0,
     cutChars: 0,
     notes: [],
@@ -24,20 +25,24 @@ function reset() {
     length: 1,
     rows: [],
     rowOf: new Map(),
+    groups: new Map(),
     into: new Map(),
     out: new Map(),
     byStep: undefined,
+    slots: undefined,
   });
 }
 reset();
 
 function apply(patch) {
-  for (const name of ["title", "leftOut", "cutChars", "notes"]) model[name] = patch[name];
-  for (const [id, runId, name] of patch.runs) model.runs[id] = { id, ref: "r" + id, runId, name };
+  for (const name of ["title", "head", "leftOut", "cutChars", "notes"]) model[name] = patch[name];
+  for (const [id, runId, name, question, outcome, error] of patch.runs)
+    model.runs[id] = { id, ref: "r" + id, runId, name, question, outcome, error };
   for (const step of patch.steps) {
     model.steps[step.id] = {
       fedBy: [],
       warnings: [],
+      userMessages: [],
       ...step,
       ref: "s" + step.id,
       calls: model.steps[step.id]?.calls ?? [],
@@ -49,38 +54,24 @@ function apply(patch) {
     model.calls[call.id] = { waits: [], tries: [], facts: [], ...call, ref: "c" + call.id, piece };
   }
   for (const [id, step, kind, start, end, call] of patch.pieces) {
-    const known = model.pieces[id];
     model.byStep = undefined;
-    model.pieces[id] = {
-      id,
-      ref: "p" + id,
-      step,
-      kind,
-      start,
-      end,
-      call,
-      times: known?.times ?? [],
-      texts: known?.texts ?? [],
-    };
+    model.pieces[id] = { id, ref: "p" + id, step, kind, start, end, call };
     if (call !== null) model.calls[call].piece = id;
   }
-  const [pieces, seqs, times, texts] = patch.growth;
-  for (let i = 0; i < pieces.length; i++) {
-    const piece = model.pieces[pieces[i]];
-    piece.times.push(times[i]);
-    piece.texts.push(texts[i]);
-    piece.haystack = undefined;
-  }
-  patch.growth.forEach((column, at) => {
-    for (const value of column) model.growth[at].push(value);
-  });
-  for (const mark of patch.marks) model.marks.push(mark);
+  // The first patch may have a million deltas: its columns are taken as they are.
+  if (!model.growth[0].length) model.growth = patch.growth;
+  else patch.growth.forEach((column, at) => column.forEach((value) => model.growth[at].push(value)));
+  model.slots = undefined;
+  for (const piece of new Set(model.growth === patch.growth ? [] : patch.growth[0])) model.pieces[piece].haystack = undefined;
+  if (!model.marks.length) model.marks = patch.marks;
+  else for (const mark of patch.marks) model.marks.push(mark);
   for (const arrow of patch.arrows) {
     model.arrows.push(arrow);
     enter(model.out, arrow[0], arrow);
     enter(model.into, arrow[2], arrow);
   }
-  arrange();
+  for (const step of model.steps) step.calls.sort((one, other) => one - other); // in a patch, the latest change is last
+  measure();
 }
 
 function enter(map, key, value) {
@@ -89,49 +80,76 @@ function enter(map, key, value) {
   else map.set(key, [value]);
 }
 
-function arrange() {
+function measure() {
   let length = 1;
   for (const list of [model.steps, model.calls, model.pieces])
     for (const lane of list) length = Math.max(length, lane.end ?? lane.start);
   if (model.marks.length) length = Math.max(length, model.marks[model.marks.length - 1][1]);
   if (model.growth[2].length) length = Math.max(length, model.growth[2][model.growth[2].length - 1]);
   model.length = length;
-  model.rows = [];
-  model.rowOf = new Map();
-  for (const step of model.steps) {
-    step.calls.sort((one, other) => one - other); // a patch has them in the order of their latest change
-    for (const lane of [step, ...step.calls.map((id) => model.calls[id])]) {
-      model.rowOf.set(lane.ref, model.rows.length);
-      model.rows.push(lane);
-    }
-  }
+  model.version += 1;
+  measureScale();
+  layRows();
+}
+
+// The deltas of each piece: positions in the growth, piece by piece.
+function slots() {
+  if (model.slots) return model.slots;
+  const ids = model.growth[0],
+    starts = new Uint32Array(model.pieces.length + 2);
+  for (let i = 0; i < ids.length; i++) starts[ids[i] + 2] += 1;
+  for (let id = 2; id < starts.length; id++) starts[id] += starts[id - 1];
+  const order = new Uint32Array(ids.length);
+  for (let i = 0; i < ids.length; i++) order[starts[ids[i] + 1]++] = i;
+  model.slots = { starts, order };
+  return model.slots;
 }
 
 const isStep = (lane) => lane.ref[0] === "s";
 const isCall = (lane) => lane.ref[0] === "c";
-const laneOf = (ref) => ({ r: model.runs, s: model.steps, c: model.calls, p: model.pieces })[ref[0]][+ref.slice(1)];
+const isRun = (lane) => lane.ref[0] === "r";
+const isGroup = (lane) => lane.ref[0] === "g";
+const laneOf = (ref) =>
+  ref[0] === "g"
+    ? model.groups.get(ref)
+    : ({ r: model.runs, s: model.steps, c: model.calls, p: model.pieces })[ref[0]]?.[+ref.slice(1)];
 const outcomeOf = (lane) => lane.outcome ?? "running";
 const endOf = (lane) => lane.end ?? model.length;
 const wordOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? [outcomeOf(lane), "odd"])[0];
 const moodOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? ["", "odd"])[1];
 const reasonOf = (reason) => REASONS[reason] ?? reason.replaceAll("_", " ");
 const stepName = (step) => `Step ${step.number + 1}`;
-const nameOf = (lane) => (isStep(lane) ? stepName(lane) : lane.name || "(no name)");
+const nameOf = (lane) =>
+  isStep(lane) ? stepName(lane) : isRun(lane) ? "You" : isGroup(lane) ? groupName(lane) : lane.name || "(no name)";
+const labelOf = (call) => [nameOf(call), call.argument].filter(Boolean).join(" ");
+
+// What is known of a lane at the moment that is looked at.
+function phaseOf(lane) {
+  if (state.at === null || lane.start === undefined) return null;
+  return state.at < lane.start ? "before" : state.at < endOf(lane) ? "during" : null;
+}
+function thenOf(lane) {
+  const phase = phaseOf(lane);
+  if (phase === null) return lane;
+  const started = !isCall(lane) || (lane.tries.length && lane.tries[0][1] <= state.at),
+    during = started ? "running" : state.at < (lane.whole ?? 0) ? "written" : "waiting";
+  return { ref: lane.ref, outcome: phase === "before" ? "before" : during };
+}
 
 function textOf(piece, until = Infinity) {
-  if (until === Infinity) return piece.texts.join("");
-  let last = piece.times.length;
-  for (let low = 0; low < last;) {
-    const middle = (low + last) >> 1;
-    if (piece.times[middle] <= until) low = middle + 1;
-    else last = middle;
-  }
-  return piece.texts.slice(0, last).join("");
+  const { starts, order } = slots(),
+    [, , times, texts] = model.growth;
+  let text = "";
+  for (let slot = starts[piece.id]; slot < starts[piece.id + 1] && times[order[slot]] <= until; slot++)
+    text += texts[order[slot]];
+  return text;
 }
+
+const hasTexts = (piece) => slots().starts[piece.id] < slots().starts[piece.id + 1];
 
 function argumentsOf(call, until = Infinity) {
   const piece = call.piece === null ? null : model.pieces[call.piece];
-  if (piece && piece.texts.length && (until < (call.whole ?? Infinity) || call.arguments === undefined))
+  if (piece && hasTexts(piece) && (until < (call.whole ?? Infinity) || call.arguments === undefined))
     return textOf(piece, until);
   return until >= (call.whole ?? call.start) ? (call.arguments ?? "") : "";
 }
@@ -214,22 +232,31 @@ function duration(micros) {
 const moment = (micros) => (micros < 60e6 ? `${(micros / 1e6).toFixed(3)} s` : duration(micros));
 
 function sentence(lane) {
+  if (isRun(lane)) return `You asked: ${lane.question ?? "not recorded"}`;
+  if (isGroup(lane)) return `${groupName(lane)}, ${groupWords(lane).map(([text]) => text).join(", ")}`;
+  const phase = phaseOf(lane),
+    word = wordOf(thenOf(lane));
+  if (phase === "before") return `${isStep(lane) ? stepName(lane) : `Call ${labelOf(lane)}`}, not begun at this moment`;
   if (isStep(lane)) {
     const tokens = lane.usage
       ? `, ${number(lane.usage.input_tokens ?? 0)} tokens in and ${number(lane.usage.output_tokens ?? 0)} out`
       : "";
-    return `${stepName(lane)}, ${lane.model ?? "no model"}, ${wordOf(lane)}, ${duration(endOf(lane) - lane.start)}, ${lane.calls.length} calls${tokens}`;
+    return `${stepName(lane)}, ${lane.model ?? "no model"}, ${word}, ${duration(endOf(lane) - lane.start)}, ${lane.calls.length} calls${tokens}`;
   }
   const waits = lane.waits.map(
     ([reason, start, end]) => `waited ${duration((end ?? endOf(lane)) - start)} for ${reasonOf(reason)}`,
   );
   return [
-    `Call ${nameOf(lane)} of step ${model.steps[lane.step].number + 1}`,
-    wordOf(lane),
+    `Call ${labelOf(lane)} of step ${model.steps[lane.step].number + 1}`,
+    word,
+    phase === null ? (lane.answer ?? lane.reason ?? "") : "",
     `began at ${moment(lane.start)}`,
     `took ${duration(endOf(lane) - lane.start)}`,
     ...waits,
-  ].join(", ");
+    waitedOn(lane) ?? "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 // -- elements: text is always a text node --
@@ -277,6 +304,8 @@ SHAPES.complete = SHAPES.ok;
 SHAPES.error = SHAPES.failed;
 SHAPES.abandoned = SHAPES.cancelled;
 SHAPES.server = ["M6 1.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 0 1 0-9.6z", ""];
+SHAPES.written = SHAPES.waiting = SHAPES.running;
+SHAPES.before = ["", "M3 6h.01M6 6h.01M9 6h.01"];
 SHAPES.left_alone = ["", "M1.5 1.5h9v9h-9z"];
 const SHAPE_OF_TONE = { good: "ok", bad: "failed", held: "denied", mute: "skipped", odd: "unknown", live: "running" };
 

@@ -2,106 +2,104 @@
 
 // -- the stream's own lane --
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const dark = matchMedia("(prefers-color-scheme: dark)");
 
+const inks = new Map();
+const css = (name) => {
+  const theme = `${document.documentElement.dataset.theme}${dark.matches}`;
+  if (inks.get("theme") !== theme) {
+    inks.clear();
+    inks.set("theme", theme);
+  }
+  if (!inks.has(name)) inks.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return inks.get(name);
+};
+
+// Each delta is a tick; of those in one place on the screen, the first is looked for and the others are left out.
 function renderStream(area) {
-  const canvas = byId("stream"),
-    scale = devicePixelRatio || 1;
-  const wide = byId("scroller").clientWidth,
-    high = canvas.clientHeight;
-  if (canvas.width !== Math.round(wide * scale) || canvas.height !== Math.round(high * scale)) {
-    canvas.width = Math.round(wide * scale);
-    canvas.height = Math.round(high * scale);
-  }
-  canvas.style.width = `${wide}px`;
-  const pen = canvas.getContext("2d");
-  pen.setTransform(scale, 0, 0, scale, 0, 0);
-  pen.clearRect(0, 0, wide, high);
-  const colours = {
-    text: css("--text-piece"),
-    reasoning: css("--reasoning"),
-    refusal: css("--bad"),
-    call: css("--arguments"),
-  };
-  const middle = high / 2,
-    x = (time) => area.left + share(time) * area.width;
-  pen.save();
-  pen.beginPath();
-  pen.rect(area.left, 0, area.width, high);
-  pen.clip();
-  pen.fillStyle = css("--line");
-  for (const step of model.steps) {
-    if (step.streamStart !== undefined)
-      pen.fillRect(
-        x(step.streamStart),
-        middle - 0.5,
-        Math.max(1, x(step.streamEnd ?? endOf(step)) - x(step.streamStart)),
-        1,
-      );
-  }
+  const { pen, high } = penOf(byId("stream"), area.width),
+    [pieces, , times] = model.growth,
+    middle = high / 2,
+    x = (time) => share(time) * area.width;
+  const colours = { text: "--text-piece", reasoning: "--reasoning", refusal: "--bad", call: "--arguments" };
+  pen.globalAlpha = 0.3;
+  let reached = -1;
   for (const piece of model.pieces) {
-    const end = piece.end ?? piece.times[piece.times.length - 1] ?? piece.start;
-    if (end < state.from || piece.start > state.to) continue;
-    pen.fillStyle = colours[piece.kind] ?? colours.text;
-    pen.globalAlpha = 0.28;
-    pen.fillRect(x(piece.start), middle - 7, Math.max(2, x(end) - x(piece.start)), 14);
-    pen.globalAlpha = 1;
-    let reached = -1;
-    for (const time of piece.times) {
-      const at = Math.round(x(time));
-      if (at !== reached && at >= area.left - 1) pen.fillRect(at, middle - 7, 1.5, 14);
-      reached = at;
-      if (at > area.left + area.width) break;
-    }
+    const end = x(piece.end ?? model.steps[piece.step].streamEnd ?? piece.start);
+    if (end < 0 || end <= reached) continue;
+    const start = Math.max(x(piece.start), reached);
+    if (start > area.width) break;
+    pen.fillStyle = css(colours[piece.kind] ?? colours.text);
+    pen.fillRect(start, middle - 6, Math.max(1, end - start), 12);
+    reached = end;
   }
-  pen.restore();
-  pen.fillStyle = css("--ink");
-  const head = x(Math.min(now(), state.to));
-  if (state.at !== null && now() >= state.from) pen.fillRect(head - 1, 0, 2, high);
+  pen.globalAlpha = 1;
+  for (let at = 0; at < area.width; at++) {
+    const delta = firstAfter(times, timeAt(at / area.width));
+    if (delta === times.length) break;
+    const place = Math.floor(x(times[delta]));
+    if (place >= area.width) break;
+    at = Math.max(at, place);
+    const kind = model.pieces[pieces[delta]].kind;
+    pen.fillStyle = css(colours[kind] ?? colours.text);
+    pen.fillRect(at, middle - 6, 1, 12);
+  }
+}
+
+// The position of the first delta at a time or later.
+function firstAfter(times, time) {
+  let low = 0,
+    high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 // -- arrows --
 
-function renderArrows(scroller, area) {
+function renderOver(scroller, area) {
   const overlay = byId("overlay"),
-    top = scroller.offsetTop,
-    high = scroller.clientHeight;
+    high = scroller.clientHeight,
+    width = scroller.clientWidth;
   overlay.replaceChildren();
-  overlay.style.top = `${top}px`;
+  overlay.style.top = `${scroller.offsetTop}px`;
   overlay.style.height = `${high}px`;
-  const width = scroller.clientWidth;
-  overlay.setAttribute("viewBox", `0 0 ${width} ${high}`);
   overlay.style.width = `${width}px`;
-  const chosen = state.selected
-    ? new Set([...(model.into.get(state.selected) ?? []), ...(model.out.get(state.selected) ?? [])])
-    : new Set();
-  const all = state.allArrows ?? (model.arrows.length <= 40 && !narrow.matches);
-  const arrows = all ? visibleArrows(scroller, 300) : [];
-  for (const arrow of arrows) if (!chosen.has(arrow)) addArrow(overlay, arrow, scroller, area, "arrow");
-  for (const arrow of [...chosen].slice(0, 200)) addArrow(overlay, arrow, scroller, area, "arrow chosen");
-  if (state.at === null || now() < state.from || now() > state.to) return;
-  const head = area.left + share(now()) * area.width;
-  overlay.append(draw("rect", { x: head, y: 0, width: Math.max(0, width - head), height: high, class: "later" }));
+  overlay.setAttribute("viewBox", `0 0 ${width} ${high}`);
+  const inside = (time) => Math.max(0, Math.min(1, share(time))),
+    x = (time) => area.left + inside(time) * area.width;
+  if (!narrow.matches)
+    for (const [start, end] of scale.folds)
+      if (inside(end) > inside(start))
+        overlay.append(draw("rect", { x: x(start), y: 0, width: x(end) - x(start), height: high, class: "idle" }));
+  if (state.arrows) renderArrows(overlay, scroller, area);
+  if (state.at === null || share(now()) < 0 || share(now()) > 1) return;
+  const head = x(now()),
+    end = area.left + area.width;
+  if (!narrow.matches)
+    overlay.append(draw("rect", { x: head, y: 0, width: Math.max(0, end - head), height: high, class: "later" }));
   overlay.append(draw("line", { x1: head, x2: head, y1: 0, y2: high, class: "playhead" }));
 }
 
-function visibleArrows(scroller, most) {
-  const first = Math.floor(scroller.scrollTop / rowHeight),
-    last = Math.ceil((scroller.scrollTop + scroller.clientHeight) / rowHeight);
-  const found = [];
-  for (let index = Math.max(0, first); index < Math.min(last, model.rows.length) && found.length < most; index++) {
-    for (const arrow of model.into.get(model.rows[index].ref) ?? []) found.push(arrow);
-  }
-  return found.slice(0, most);
+// Those of the chosen row; of all rows in sight if none is chosen.
+function renderArrows(overlay, scroller, area) {
+  const [into, out] = [model.into.get(state.selected) ?? [], model.out.get(state.selected) ?? []];
+  const rows = model.rows.slice(rowAt(scroller.scrollTop), rowAt(scroller.scrollTop + scroller.clientHeight) + 1);
+  const arrows = into.length || out.length ? [...into, ...out] : rows.flatMap((row) => model.into.get(row.ref) ?? []);
+  const kind = into.length || out.length ? "arrow chosen" : "arrow";
+  for (const arrow of arrows.slice(0, 200)) addArrow(overlay, arrow, scroller, area, kind);
 }
 
 function heightOf(ref, scroller) {
   const lane = laneOf(ref);
   const row = model.rowOf.get(ref[0] === "p" ? (lane.call !== null ? "c" + lane.call : "s" + lane.step) : ref);
   if (row === undefined) return null;
-  const middle = narrow.matches ? rowHeight - 13 : rowHeight / 2;
-  return row * rowHeight + middle - scroller.scrollTop;
+  return places.tops[row] + barMiddle(row) - scroller.scrollTop;
 }
+const barMiddle = (row) => (narrow.matches ? places.tops[row + 1] - places.tops[row] - 9 : places.row / 2);
 
 function addArrow(overlay, [source, left, target, reached], scroller, area, kind) {
   const y1 = heightOf(source, scroller),
@@ -122,10 +120,11 @@ function addArrow(overlay, [source, left, target, reached], scroller, area, kind
 
 function renderPlayer() {
   const scrub = byId("scrub");
-  const value = Math.round((now() / model.length) * 1000);
+  const value = Math.round(Math.max(0, Math.min(1, share(now()))) * 10000);
   if (+scrub.value !== value) scrub.value = value;
   scrub.setAttribute("aria-valuetext", state.at === null ? "the end" : moment(now()));
-  byId("moment").textContent = state.at === null ? `end, ${duration(model.length)}` : moment(now());
+  byId("moment").textContent = state.at === null ? "the end" : moment(now());
+  byId("ticker").hidden = state.at === null;
   const piece = state.at === null ? null : growingAt(now());
   const text = piece ? textOf(piece, now()).slice(-300) : "";
   const ticker = byId("ticker");
@@ -136,33 +135,20 @@ function renderPlayer() {
           make("span", { class: "ticker-name " + piece.kind }, name),
           make("span", { class: `tail${piece.kind === "call" ? " code" : ""}` }, make("bdi", {}, text)),
         ]
-      : [
-          make(
-            "span",
-            { class: "dim" },
-            state.at === null ? "Drag along the stream, or press space, to watch it grow." : "Nothing had arrived yet.",
-          ),
-        ]),
+      : [make("span", { class: "dim" }, "Nothing had arrived yet.")]),
   );
 }
 
 function growingAt(time) {
-  let low = 0,
-    high = model.growth[2].length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (model.growth[2][middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return low ? model.pieces[model.growth[0][low - 1]] : null;
+  const next = firstAfter(model.growth[2], time + 0.5);
+  return next ? model.pieces[model.growth[0][next - 1]] : null;
 }
 
 function moveTo(time) {
   state.at = time >= model.length ? null : Math.max(0, time);
-  if (state.at !== null && (state.at < state.from || state.at > state.to)) {
+  if (state.at !== null && (share(state.at) < 0 || share(state.at) > 1)) {
     const span = state.to - state.from;
-    state.from = Math.max(0, state.at - span / 3);
-    state.to = state.from + span;
+    look(fold(state.at) - span / 3, fold(state.at) + (span * 2) / 3);
   }
   showGrowth();
   request();
@@ -176,10 +162,11 @@ function play() {
   if (!state.playing) return;
   if (state.at === null) state.at = 0;
   played = performance.now();
-  const pace = model.length / Math.min(30e6, Math.max(4e6, model.length)); // the whole run in 4 to 30 seconds
+  const pace = scale.length / Math.min(30e6, Math.max(4e6, scale.length)); // the whole run in 4 to 30 seconds
   const tick = (time) => {
     if (!state.playing) return;
-    moveTo(now() + (calm.matches ? model.length / 10 : (time - played) * 1000 * pace));
+    // Folded time is played as it is drawn.
+    moveTo(unfold(fold(now()) + (calm.matches ? scale.length / 10 : (time - played) * 1000 * pace)));
     played = time;
     if (state.at === null) play();
     else if (calm.matches) setTimeout(() => tick(performance.now()), 600);

@@ -1,83 +1,15 @@
-// The page's frame: headline and summary, tabs, search, keys, theme, and patches of a live run.
-
-function renderSummary() {
-  const bad = troubles().length;
-  const running = model.steps.some((step) => step.outcome === undefined);
-  const title = shown(model.title || "Run");
-  byId("title").textContent = title;
-  document.title = `${title} · streamtools`;
-  const verdict = running
-    ? model.live === "open"
-      ? "running"
-      : "without an end"
-    : bad
-      ? `${number(bad)} did not succeed`
-      : "all succeeded";
-  byId("verdict").replaceChildren(
-    make(
-      "span",
-      { class: `badge ${running ? "live" : bad ? "bad" : "good"}` },
-      shape(running ? "running" : bad ? "failed" : "ok"),
-      verdict,
-    ),
-  );
-  const tokens = tokensOf(model.steps),
-    counts = new Map();
-  for (const call of model.calls) counts.set(outcomeOf(call), (counts.get(outcomeOf(call)) ?? 0) + 1);
-  const card = (title, ...children) => make("div", { class: "card" }, make("h2", {}, title), ...children);
-  const outcomes = make(
-    "ul",
-    { class: "outcomes" },
-    ...[...counts].map(([outcome, count]) => {
-      const lane = { outcome: outcome === "running" ? undefined : outcome };
-      return make(
-        "li",
-        {},
-        make("span", { class: `badge ${moodOf(lane)}` }, shape(outcome), `${number(count)} ${wordOf(lane)}`),
-      );
-    }),
-  );
-  byId("summary").replaceChildren(
-    card(
-      "Took",
-      make("p", { class: "big" }, duration(model.length)),
-      make("p", { class: "dim" }, `${number(model.steps.length)} ${model.steps.length === 1 ? "step" : "steps"}`),
-    ),
-    card(
-      "Tokens",
-      make(
-        "p",
-        { class: "big" },
-        tokens.input_tokens === undefined && tokens.output_tokens === undefined
-          ? "–"
-          : `${number(tokens.input_tokens ?? 0)} → ${number(tokens.output_tokens ?? 0)}`,
-      ),
-      make(
-        "p",
-        { class: "dim" },
-        tokens.cached_input_tokens ? `in → out, ${number(tokens.cached_input_tokens)} cached` : "in → out",
-      ),
-    ),
-    card("Calls", make("p", { class: "big" }, number(model.calls.length)), outcomes),
-    make("div", { class: "card wide" }, make("h2", {}, "Where the time went"), split(model.steps, 0, model.length)),
-  );
-  const notes = [...model.notes];
-  if (model.leftOut) notes.push(`${number(model.leftOut)} later events are not shown: the picture was full.`);
-  if (model.cutChars) notes.push(`${number(model.cutChars)} characters of texts are not shown: the picture was full.`);
-  byId("notes").hidden = !notes.length;
-  byId("notes").textContent = shown(notes.slice(0, 5).join(" "));
-}
+// The page's frame: tabs, search, keys, pointer, theme, and patches of a live run.
 
 function renderAll() {
-  renderSummary();
-  if (state.tab === "table") renderTable();
+  renderHead();
+  byId("idle").hidden = state.folding && !scale.folds.length;
   if (state.tab === "events") renderEvents();
   request();
 }
 
 // -- tabs --
 
-const TABS = ["timeline", "table", "events"];
+const TABS = ["timeline", "events"];
 function show(tab, focus = false) {
   state.tab = tab;
   for (const name of TABS) {
@@ -96,7 +28,7 @@ for (const name of TABS) {
   byId(name + "-tab").addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
-    show(TABS[(TABS.indexOf(name) + by + 3) % 3], true);
+    show(TABS[(TABS.indexOf(name) + by + TABS.length) % TABS.length], true);
     event.preventDefault();
     event.stopPropagation();
   });
@@ -121,8 +53,10 @@ byId("search").addEventListener("keydown", (event) => {
 function search() {
   state.query = byId("search").value.trim().toLowerCase();
   state.hits = state.query
-    ? new Set(model.rows.filter((lane) => haystackOf(lane).includes(state.query)).map((lane) => lane.ref))
+    ? new Set(lanes().filter((lane) => haystackOf(lane).includes(state.query)).map((lane) => lane.ref))
     : null;
+  layRows();
+  model.version += 1;
   byId("found").textContent = state.hits ? `${number(state.hits.size)} found` : "";
   if (state.hits?.size) revealRow([...state.hits][0]);
   renderAll();
@@ -130,33 +64,75 @@ function search() {
 
 // -- moving about --
 
-function step(by, wanted = () => true) {
-  let index = state.selected ? (model.rowOf.get(state.selected) ?? -1) : by > 0 ? -1 : model.rows.length;
-  for (index += by; index >= 0 && index < model.rows.length; index += by) {
-    if (wanted(model.rows[index])) return select(model.rows[index].ref);
-  }
+const lanes = () => model.steps.flatMap((step) => [step, ...step.calls.map((id) => model.calls[id])]);
+
+// Among the rows; or, for what is looked for, among all steps and calls, folded ones too.
+function step(by, wanted) {
+  const among = wanted ? lanes() : model.rows.filter((row) => row.kind !== "user");
+  let index = among.findIndex((one) => one.ref === state.selected);
+  if (index < 0 && state.selected && !wanted) index = model.rowOf.get(state.selected) ?? -1;
+  if (index < 0 && by < 0) index = among.length;
+  for (index += by; index >= 0 && index < among.length; index += by)
+    if (!wanted || wanted(among[index])) return select(among[index].ref);
+}
+
+const isTrouble = (lane) => lane.outcome && !["good", "live"].includes(moodOf(lane));
+
+function toggle(ref) {
+  const lane = ref ? laneOf(ref) : null;
+  if (!lane || isRun(lane)) return;
+  const set = isGroup(lane) || isCall(lane) ? state.open : state.closed,
+    key = isCall(lane) ? [...model.groups.values()].find((group) => group.calls.includes(lane))?.ref : ref;
+  if (set.has(key)) set.delete(key);
+  else set.add(key);
+  layRows();
+  if (isCall(lane) && key && !set.has(key)) state.selected = key;
+  showDetails();
+  request();
+}
+
+function foldSteps() {
+  const folds = state.closed.size === 0;
+  state.closed = new Set(folds ? model.steps.map((step) => step.ref) : []);
+  byId("fold").setAttribute("aria-pressed", String(folds));
+  layRows();
+  request();
+}
+
+function foldIdle() {
+  state.folding = !state.folding;
+  byId("idle").setAttribute("aria-pressed", String(state.folding));
+  const [from, to] = [timeAt(0), timeAt(1)];
+  const whole = state.from === 0 && state.to >= scale.length * ROOM - 1;
+  model.version += 1;
+  measureScale();
+  if (!whole) look(fold(from), fold(to));
+  request();
 }
 
 const KEYS = [
   ["ArrowDown j", "next step or call", () => step(1)],
   ["ArrowUp k", "the one before", () => step(-1)],
-  ["n", "next that did not succeed", () => step(1, (lane) => lane.outcome && moodOf(lane) !== "good")],
-  ["p", "the one before that did not succeed", () => step(-1, (lane) => lane.outcome && moodOf(lane) !== "good")],
+  ["n", "next that did not succeed", () => step(1, isTrouble)],
+  ["p", "the one before that did not succeed", () => step(-1, isTrouble)],
   ["ArrowRight", "a moment later", () => moveTo(now() + (state.to - state.from) / 100)],
   ["ArrowLeft", "a moment earlier", () => moveTo(now() - (state.to - state.from) / 100)],
   ["End", "the end", () => moveTo(Infinity)],
   ["Home", "the beginning", () => moveTo(0)],
   ["+ =", "zoom in", () => zoom(0.6)],
   ["- −", "zoom out", () => zoom(1 / 0.6)],
+  ["Enter", "zoom to the row", () => state.selected && fitRow(state.selected)],
   ["0", "the whole run", fit],
+  ["o", "open or fold the row", () => toggle(state.selected)],
+  ["s", "fold all steps", foldSteps],
+  ["i", "fold idle time", foldIdle],
   ["[", "pan left", () => pan(-0.25)],
   ["]", "pan right", () => pan(0.25)],
   [" ", "play or pause", () => play()],
-  ["a", "all arrows", () => toggleArrows()],
+  ["a", "arrows", () => toggleArrows()],
   ["/", "search", () => byId("search").focus()],
-  ["1", "timeline", () => show("timeline")],
-  ["2", "table", () => show("table")],
-  ["3", "events", () => show("events")],
+  ["1", "conversation", () => show("timeline")],
+  ["2", "events", () => show("events")],
   ["t", "light or dark", () => nextTheme()],
   ["Escape", "back to the run", () => select(null)],
   ["?", "these keys", () => toggleKeys()],
@@ -171,7 +147,7 @@ document.addEventListener("keydown", (event) => {
       [" ", "Enter", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key))
   )
     return;
-  if (state.tab !== "timeline" && /^(Arrow|Home|End| )/.test(event.key)) return;
+  if (state.tab !== "timeline" && /^(Arrow|Home|End|Enter| )/.test(event.key)) return;
   const found = KEYS.find(([keys]) => (keys === " " ? event.key === " " : keys.split(" ").includes(event.key)));
   if (!found) return;
   event.preventDefault();
@@ -179,8 +155,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 function toggleArrows() {
-  state.allArrows = !(state.allArrows ?? model.arrows.length <= 40);
-  byId("arrows").setAttribute("aria-pressed", String(state.allArrows));
+  state.arrows = !state.arrows;
+  byId("arrows").setAttribute("aria-pressed", String(state.arrows));
   request();
 }
 
@@ -225,9 +201,22 @@ function setTheme(at) {
 // -- the pointer --
 
 byId("space").addEventListener("click", (event) => {
-  const row = event.target.closest(".row");
-  if (row) select(row.id.slice(4), { reveal: false });
+  const ref = event.target.closest(".row")?.dataset.ref;
+  if (!ref || performance.now() - draggedAt < 50) return;
+  const caret = event.target.closest(".caret:not(.none)");
+  if (caret || ref[0] === "g") toggle(ref);
+  if (!caret) select(ref, { reveal: false });
 });
+byId("space").addEventListener("dblclick", (event) => {
+  const ref = event.target.closest(".row")?.dataset.ref;
+  if (ref) fitRow(ref);
+});
+byId("timeline").addEventListener("pointermove", (event) => {
+  const area = plot(),
+    at = (event.clientX - byId("scroller").getBoundingClientRect().left - area.left) / area.width;
+  pointed = at >= 0 && at <= 1 ? at : null;
+});
+byId("timeline").addEventListener("pointerleave", () => (pointed = null));
 byId("scroller").addEventListener("scroll", request, { passive: true });
 byId("timeline").addEventListener(
   "wheel",
@@ -242,31 +231,36 @@ byId("timeline").addEventListener(
   { passive: false },
 );
 
-const stream = byId("stream");
-const scrubTo = (event) => {
-  const area = plot(),
-    x = event.clientX - stream.getBoundingClientRect().left - area.left;
-  moveTo(state.from + Math.max(0, Math.min(1, x / area.width)) * (state.to - state.from));
-};
-stream.addEventListener("pointerdown", (event) => {
-  stream.setPointerCapture(event.pointerId);
-  scrubTo(event);
+follow(byId("stream"), (start) => {
+  const scrub = (at) => moveTo(timeAt(Math.max(0, Math.min(1, at))));
+  scrub(start);
+  return { move: scrub };
 });
-stream.addEventListener("pointermove", (event) => {
-  if (stream.hasPointerCapture(event.pointerId)) scrubTo(event);
-});
-byId("scrub").addEventListener("input", (event) =>
-  moveTo(+event.target.value >= 1000 ? Infinity : (event.target.value / 1000) * model.length),
-);
+byId("scrub").addEventListener("input", (event) => moveTo(timeAt(event.target.value / 10000)));
 byId("play").addEventListener("click", play);
 byId("arrows").addEventListener("click", toggleArrows);
 byId("zoom-in").addEventListener("click", () => zoom(0.6));
 byId("zoom-out").addEventListener("click", () => zoom(1 / 0.6));
 byId("zoom-fit").addEventListener("click", fit);
+byId("idle").addEventListener("click", foldIdle);
+byId("fold").addEventListener("click", foldSteps);
 byId("theme").addEventListener("click", nextTheme);
 byId("help").addEventListener("click", toggleKeys);
-addEventListener("resize", renderAll);
-narrow.addEventListener("change", renderAll);
+addEventListener("resize", request);
+narrow.addEventListener("change", request);
+addEventListener("hashchange", () => {
+  const ref = location.hash.slice(1);
+  if (ref !== state.selected && isChoice(ref)) select(ref);
+});
+addEventListener("beforeprint", () => print(true));
+addEventListener("afterprint", () => print(false));
+
+// On paper there is nothing to scroll: every row is made.
+function print(begins) {
+  printing = begins;
+  document.body.classList.toggle("printed", begins);
+  render();
+}
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", request);
 
 // -- a live run: the server sends the lanes that have changed --
@@ -279,13 +273,11 @@ function listen(url) {
   model.live = "open";
   source.addEventListener("patch", (event) => {
     const patch = JSON.parse(event.data),
-      whole = state.to >= model.length;
+      lane = state.selected === null ? null : laneOf(state.selected);
     if (patch.whole) reset();
     apply(patch);
-    byId("arrows").setAttribute("aria-pressed", String(state.allArrows ?? model.arrows.length <= 40));
-    if (whole) state.to = model.length * 1.02;
     renderAll();
-    if (state.selected === null || laneOf(state.selected).outcome === undefined) showDetails();
+    if (lane && lane.outcome === undefined) showDetails();
   });
   source.addEventListener("end", () => {
     source.close();
@@ -300,11 +292,13 @@ function listen(url) {
 }
 
 const LEGEND = [
+  ["request", "asked"],
   ["text", "text"],
   ["reasoning", "reasoning"],
   ["arguments", "arguments"],
   ["wait", "wait"],
   ["try good", "tool runs"],
+  ["try bad", "failed"],
 ];
 byId("legend").replaceChildren(
   ...LEGEND.map(([kind, text]) => make("li", {}, make("i", { class: "swatch " + kind }), text)),
@@ -314,19 +308,17 @@ const given = JSON.parse(byId("data").textContent);
 ({ outcomes: OUTCOMES, waits: REASONS, counts: COUNTS } = given.words);
 const asked = new URLSearchParams(location.search).get("theme");
 apply(given);
-state.to = model.length * 1.02;
+fit();
 setTheme(
   Math.max(
     0,
     THEMES.findIndex(([name]) => name === (asked ?? "")),
   ),
 );
-byId("arrows").setAttribute("aria-pressed", String(model.arrows.length <= 40));
 document.body.dataset.tab = "timeline";
-showDetails();
 renderAll();
-const chosenAtFirst = location.hash.slice(1);
-if (model.rowOf.has(chosenAtFirst)) select(chosenAtFirst);
+const isChoice = (ref) => /^[rscg]\d+$/.test(ref) && laneOf(ref) !== undefined;
+if (isChoice(location.hash.slice(1))) select(location.hash.slice(1));
 if (given.live) listen(given.live);
 requestAnimationFrame(() => {
   document.documentElement.dataset.ready = String(Math.round(performance.now()));

@@ -38,10 +38,26 @@ _OF_LANES = {
     PROVIDERS: ("run by the provider", "live"),
     LEFT: ("left to others", "mute"),
     "running": ("running", "live"),
+    "before": ("not begun", "mute"),
+    "written": ("its arguments arrive", "live"),
+    "waiting": ("waits", "live"),
 }
-"""What is shown of calls without an outcome."""
+"""What is shown of calls without an outcome, or at a moment before their end."""
 _STYLE = ("page.css",)
-_SCRIPT = ("model.js", "timeline.js", "moments.js", "details.js", "sums.js", "lists.js", "page.js")
+_SCRIPT = (
+    "model.js",
+    "scale.js",
+    "rows.js",
+    "timeline.js",
+    "moments.js",
+    "overview.js",
+    "details.js",
+    "sums.js",
+    "copy.js",
+    "head.js",
+    "events.js",
+    "page.js",
+)
 
 
 def page(run: Watch | Picture | Iterable[Event], *, title: str | None = None, live: str | None = None) -> str:

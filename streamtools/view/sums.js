@@ -8,11 +8,11 @@ function stepDetails(step) {
     .slice(0, 100);
   const calls = step.calls
     .slice(0, 200)
-    .map((id) => [go("c" + id, nameOf(model.calls[id])), " ", badge(model.calls[id])]);
+    .map((id) => [go("c" + id, labelOf(model.calls[id])), " ", badge(model.calls[id])]);
   const fed = step.fedBy
     .slice(0, 200)
     .map((id) => [
-      go("c" + id, nameOf(model.calls[id])),
+      go("c" + id, labelOf(model.calls[id])),
       ` of step ${model.steps[model.calls[id].step].number + 1} `,
       badge(model.calls[id]),
     ]);
@@ -127,29 +127,45 @@ function split(steps, from, to) {
   return make("div", {}, bar, words);
 }
 
+// -- many calls of one tool --
+
+function groupDetails(group) {
+  return [
+    make("h2", {}, make("bdi", {}, groupName(group))),
+    line(make("span", { class: "dim" }, `${moment(group.start)} to ${moment(endOf(group))}`)),
+    ...groupWords(group).map(([text, , calls]) =>
+      section(
+        text,
+        list(calls.slice(0, 50).map((call) => [go(call.ref, labelOf(call)), " ", quiet(duration(ranFor(call)))])),
+        calls.length > 50 ? line(quiet(`and ${number(calls.length - 50)} more`)) : null,
+      ),
+    ),
+  ];
+}
+
 // -- the run --
 
 function troubles() {
   return [
     ...model.steps.filter((step) => step.outcome && moodOf(step) === "bad"),
-    ...model.calls.filter((call) => call.outcome && !["ok", "server", "left_alone"].includes(call.outcome)),
+    ...model.calls.filter((call) => troubled(call)),
   ].sort((one, other) => one.start - other.start);
 }
 
-function runDetails() {
+function runDetails(run) {
   const bad = troubles(),
-    rows = bad
-      .slice(0, 100)
-      .map((lane) => [
-        go(lane.ref, nameOf(lane)),
-        " ",
-        badge(lane),
-        lane.error ? make("span", { class: "reason", dir: "auto" }, lane.error.slice(0, 160)) : "",
-      ]);
+    rows = bad.slice(0, 100).map((lane) => [
+      go(lane.ref, isCall(lane) ? labelOf(lane) : nameOf(lane)),
+      " ",
+      badge(lane),
+      lane.error ? make("span", { class: "reason", dir: "auto" }, lane.error.slice(0, 160)) : "",
+    ]);
   return [
     make("h2", {}, "The run"),
+    run.question ? section("You asked", block(run.question)) : null,
+    run.error ? section("Why it ended", make("p", { class: "why bad", dir: "auto" }, run.error)) : null,
     section(
-      bad.length ? `Did not succeed (${number(bad.length)})` : "Outcome",
+      bad.length ? `Did not succeed (${number(bad.length)})` : "Steps and calls",
       list(rows) ?? line("Every step and call that has ended succeeded."),
     ),
     section("Where the time went", split(model.steps, 0, model.length)),
@@ -157,12 +173,12 @@ function runDetails() {
     section(
       "Record",
       factsOf(
-        model.runs.flatMap((run, at) => [
-          [at ? "resumed as" : "run", run.runId],
-          ["agent", run.name],
+        model.runs.flatMap((one, at) => [
+          [at ? "resumed as" : "run", one.runId],
+          ["agent", one.name],
+          ["outcome", one.outcome],
         ]),
       ),
     ),
-    make("p", { class: "dim small" }, "Choose a step or a call to see its causes, waits, attempts and texts."),
   ].filter(Boolean);
 }

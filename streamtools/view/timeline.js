@@ -1,24 +1,11 @@
-// The timeline: an axis, and a row for each step and call; those in sight alone exist.
+// The conversation beside time: each row's text, its duration and its bars; rows in sight alone exist.
 
-const state = {
-  from: 0,
-  to: 1,
-  at: null,
-  selected: null,
-  allArrows: null,
-  query: "",
-  hits: null,
-  playing: false,
-  tab: "timeline",
-};
 const narrow = matchMedia("(max-width: 700px)");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-let rowHeight = 30,
-  pending = false;
+let pending = false,
+  printing = false,
+  laid = "";
 const pool = new Map();
-
-const now = () => state.at ?? model.length;
-const share = (time) => (time - state.from) / (state.to - state.from);
 
 function request() {
   if (pending) return;
@@ -29,130 +16,161 @@ function request() {
   });
 }
 
-function fit() {
-  state.from = 0;
-  state.to = model.length * 1.02;
-  request();
-}
-
-function zoom(factor, around = 0.5) {
-  const middle = state.from + (state.to - state.from) * around;
-  const span = Math.min(model.length * 1.02, Math.max(50, (state.to - state.from) * factor));
-  state.from = Math.max(0, Math.min(middle - span * around, model.length * 1.02 - span));
-  state.to = state.from + span;
-  request();
-}
-
-function pan(by) {
-  const span = state.to - state.from;
-  state.from = Math.max(0, Math.min(state.from + by * span, model.length * 1.02 - span));
-  state.to = state.from + span;
-  request();
-}
-
+// Where the bars are: as wide on the axis, in the overview, in the stream and under the slider.
 function plot() {
-  const left = narrow.matches ? 0 : byId("stream-name").offsetWidth; // as wide as the labels
-  const pad = narrow.matches ? 12 : 16;
-  const width = byId("scroller").clientWidth;
-  return { left: left + pad, width: Math.max(40, width - left - 2 * pad), pad };
+  const scroller = byId("scroller"),
+    wide = scroller.clientWidth,
+    style = getComputedStyle(scroller),
+    size = parseFloat(style.fontSize);
+  const figures = narrow.matches ? 0 : Math.round(size * 5.4),
+    label = narrow.matches ? wide : Math.round(Math.min(Math.max(wide * (wide < 1100 ? 0.56 : 0.5), 300), size * 74)) - figures;
+  const left = narrow.matches ? 16 : label + figures + 12,
+    area = { left, width: Math.max(40, wide - left - (narrow.matches ? 16 : 20)), label, figures };
+  const layout = [wide, size, narrow.matches].join();
+  if (layout === laid) return area;
+  laid = layout;
+  places.row = parseFloat(style.getPropertyValue("--row"));
+  places.more = parseFloat(style.getPropertyValue("--more"));
+  places.letters = Math.max(20, (label - 60) / (size * 0.535));
+  layHeights();
+  for (const [name, value] of Object.entries(area)) byId("timeline").style.setProperty(`--${name}`, `${value}px`);
+  return area;
 }
 
 function render() {
   if (byId("timeline").hidden) return;
-  const scroller = byId("scroller");
-  rowHeight = parseFloat(getComputedStyle(scroller).getPropertyValue("--row"));
-  byId("space").style.height = `${model.rows.length * rowHeight}px`;
-  const area = plot();
-  renderAxis(area);
-  renderRows(scroller, area);
-  renderStream(area);
-  renderArrows(scroller, area);
-  renderPlayer();
-}
-
-// -- the axis --
-
-function renderAxis(area) {
-  const axis = byId("axis");
-  axis.replaceChildren();
-  const span = state.to - state.from,
-    most = Math.max(2, Math.floor(area.width / 90));
-  const rough = span / most,
-    power = 10 ** Math.floor(Math.log10(rough));
-  const every = [1, 2, 5, 10].map((by) => by * power).find((step) => step >= rough);
-  for (let time = Math.ceil(state.from / every) * every; time <= state.to; time += every) {
-    const tick = make("span", { class: "tick" }, tickText(time, every));
-    const x = area.left + share(time) * area.width;
-    tick.style.left = `${x}px`;
-    if (x > area.left + area.width - 30) tick.classList.add("last");
-    axis.append(tick);
+  const scroller = byId("scroller"),
+    area = plot();
+  byId("space").style.height = `${places.tops.at(-1)}px`;
+  const window = [state.from, state.to, area.width, model.version, document.documentElement.dataset.theme].join();
+  if (window !== render.window) {
+    render.window = window;
+    renderAxis(area);
+    renderOverview(area);
+    renderStream(area);
   }
-}
-
-function tickText(time, every) {
-  if (time === 0) return "0";
-  if (every >= 1e6)
-    return time >= 60e6
-      ? `${Math.floor(time / 60e6)}:${String(Math.round((time % 60e6) / 1e6)).padStart(2, "0")}`
-      : `${Math.round(time / 1e6)} s`;
-  if (every >= 1e4) return `${(time / 1e6).toFixed(every >= 1e5 ? 1 : 2)} s`;
-  return every >= 1e3 ? `${Math.round(time / 1e3)} ms` : `${(time / 1e3).toFixed(every >= 100 ? 1 : 2)} ms`;
+  renderRows(scroller, area, window);
+  renderOver(scroller, area);
+  renderPlayer();
 }
 
 // -- rows --
 
-function renderRows(scroller, area) {
-  const first = Math.max(0, Math.floor(scroller.scrollTop / rowHeight) - 3);
-  const last = Math.min(model.rows.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / rowHeight) + 3);
+function renderRows(scroller, area, window) {
+  const rows = model.rows;
+  const first = printing ? 0 : Math.max(0, rowAt(scroller.scrollTop) - 3);
+  const last = printing ? rows.length : Math.min(rows.length, rowAt(scroller.scrollTop + scroller.clientHeight) + 4);
   const wanted = new Set();
-  for (let index = first; index < last; index++) wanted.add(model.rows[index].ref);
-  for (const [ref, row] of pool) {
-    if (!wanted.has(ref)) {
-      row.remove();
-      pool.delete(ref);
+  for (let index = first; index < last; index++) wanted.add(rows[index].key);
+  for (const [key, element] of pool) {
+    if (!wanted.has(key)) {
+      element.remove();
+      pool.delete(key);
     }
   }
   let before = null;
   for (let index = first; index < last; index++) {
-    const lane = model.rows[index];
-    const row = pool.get(lane.ref) ?? make("div", { role: "option", id: "row-" + lane.ref });
-    pool.set(lane.ref, row);
-    fillRow(row, lane, index, area);
-    if (row.parentNode === null) byId("space").insertBefore(row, before?.nextSibling ?? byId("space").firstChild);
-    before = row;
+    const row = rows[index];
+    const element =
+      pool.get(row.key) ?? make("div", { role: "treeitem", id: "row-" + row.key, "data-ref": row.ref });
+    pool.set(row.key, element);
+    fillRow(element, row, index, area, window);
+    if (element.parentNode === null)
+      byId("space").insertBefore(element, before?.nextSibling ?? byId("space").firstChild);
+    before = element;
   }
-  if (state.selected && pool.has(state.selected))
-    scroller.setAttribute("aria-activedescendant", "row-" + state.selected);
+  const chosen = state.selected === null ? undefined : rows[model.rowOf.get(state.selected)]?.key;
+  if (chosen !== undefined && pool.has(chosen)) scroller.setAttribute("aria-activedescendant", "row-" + chosen);
   else scroller.removeAttribute("aria-activedescendant");
 }
 
-function fillRow(row, lane, index, area) {
-  const hit = state.hits === null || state.hits.has(lane.ref);
-  row.className = `row ${isStep(lane) ? "step" : "call"} ${moodOf(lane)}${hit ? "" : " faint"}${state.selected === lane.ref ? " selected" : ""}`;
-  row.style.transform = `translateY(${index * rowHeight}px)`;
-  row.setAttribute("aria-selected", String(state.selected === lane.ref));
-  row.setAttribute("aria-setsize", String(model.rows.length));
-  row.setAttribute("aria-posinset", String(index + 1));
-  row.setAttribute("aria-label", shown(sentence(lane)));
-  const label = make("div", { class: "label" }, shape(outcomeOf(lane)), make("span", { class: "name" }, nameOf(lane)));
-  const aside = isStep(lane) ? (lane.model ?? (lane.asksModel === false ? "no model" : "")) : wordOf(lane);
-  if (aside) label.append(make("span", { class: "word" }, aside));
+function fillRow(element, row, index, area, window) {
+  const { lane } = row,
+    hit = state.hits === null || state.hits.has(row.ref) || (isGroup(lane) && isOpen(lane)),
+    selected = state.selected === row.ref,
+    top = places.tops[index];
+  const phases = isGroup(lane) ? groupWords(lane).join() : phaseOf(lane);
+  const signature = [window, index, top, hit, selected, phases, isFolded(row), isStep(lane) && phases === "during" ? now() : ""];
+  if (element.signature === signature.join("\n")) return;
+  element.signature = signature.join("\n");
+  element.className = `row ${row.kind} level-${row.level ?? 1}${hit ? "" : " faint"}${selected ? " selected" : ""}`;
+  if (row.last) element.classList.add("final");
+  element.style.transform = `translateY(${top}px)`;
+  element.style.height = `${places.tops[index + 1] - top}px`;
+  const attributes = {
+    "aria-selected": selected,
+    "aria-setsize": model.rows.length,
+    "aria-posinset": index + 1,
+    "aria-level": row.level ?? 1,
+    "aria-label": shown(row.text ? `You said: ${row.text}` : sentence(lane)),
+  };
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  const folded = isFolded(row);
+  if (folded === null) element.removeAttribute("aria-expanded");
+  else element.setAttribute("aria-expanded", String(!folded));
+  const then = thenOf(lane),
+    sign = row.kind === "run" || row.kind === "user" ? make("span", { class: "you" }) : shape(outcomeOf(then));
+  const label = make(
+    "div",
+    { class: `label ${row.kind === "run" || row.kind === "user" ? "" : moodOf(then)}` },
+    make("span", { class: folded === null ? "caret none" : `caret ${folded ? "" : "open"}` }),
+    sign,
+    make("div", { class: "texts" }, ...textOfRow(row)),
+  );
+  element.replaceChildren(label, make("div", { class: "took" }, tookOf(row)), trackOf(row, area));
+}
+
+// True or false for a row that holds others.
+function isFolded(row) {
+  if (row.kind === "group") return !isOpen(row.lane);
+  return row.kind === "step" && row.lane.calls.length ? state.closed.has(row.ref) : null;
+}
+
+function tookOf(row) {
+  const { lane } = row,
+    phase = row.kind === "user" ? "before" : phaseOf(lane);
+  if (phase !== null || row.kind === "run") return "";
+  if (row.kind !== "call") return duration(endOf(lane) - lane.start);
+  return lane.tries.length ? duration(ranFor(lane)) : "";
+}
+
+const ranFor = (call) => call.tries.reduce((sum, [, start, end]) => sum + (end ?? endOf(call)) - start, 0);
+
+// -- bars --
+
+function trackOf(row, area) {
   const track = make("div", { class: "track" });
-  track.style.left = `${area.left}px`;
-  track.style.width = `${area.width}px`;
-  for (const [kind, start, end, title] of isStep(lane) ? stepBars(lane) : callBars(lane))
-    addBar(track, kind, start, end, title, area);
-  addCaption(track, lane, area);
-  row.replaceChildren(label, track);
+  if (row.kind === "user" || row.kind === "run") return track;
+  const { lane } = row,
+    bars = row.kind === "step" ? stepBars(lane) : row.kind === "group" ? groupBars(lane, area) : callBars(lane);
+  for (const bar of bars) addBar(track, ...bar);
+  if (row.kind === "call") addCaption(track, row, area);
+  return track;
+}
+
+function addBar(track, kind, start, end, title) {
+  const [left, right] = [share(start), share(end)];
+  if (right < 0 || left > 1) return;
+  const bar = make("span", { class: "seg " + kind, title: title || null });
+  bar.style.left = `${Math.max(-0.01, left) * 100}%`;
+  bar.style.width = `${(Math.min(1.01, right) - Math.max(-0.01, left)) * 100}%`;
+  track.append(bar);
 }
 
 function stepBars(step) {
   const end = endOf(step),
     bars = [["whole", step.start, end, `${stepName(step)}: ${duration(end - step.start)}`]];
-  if (step.asksModel !== false)
-    bars.push(["request", step.start, step.streamStart ?? end, "waits for the model's first chunk"]);
-  if (step.streamStart !== undefined)
-    bars.push(["streaming", step.streamStart, step.streamEnd ?? end, "the model answers"]);
+  if (step.asksModel !== false) bars.push(["request", step.start, step.streamStart ?? end, "the model is asked"]);
+  let latest = null;
+  const least = (state.to - state.from) / 1000;
+  for (const piece of piecesOf(step)) {
+    const kind = piece.kind === "call" ? "arguments" : piece.kind,
+      until = piece.end ?? step.streamEnd ?? end;
+    if (latest && latest[0] === kind && piece.start - latest[2] <= least) latest[2] = Math.max(latest[2], until);
+    else bars.push((latest = [kind, piece.start, until, `the model writes ${kind === "arguments" ? "arguments" : kind}`]));
+  }
+  if (step.streamStart !== undefined && !latest)
+    bars.push(["text", step.streamStart, step.streamEnd ?? end, "the model writes"]);
   return bars;
 }
 
@@ -161,18 +179,17 @@ function callBars(call) {
     bars = [["line", call.start, end, ""]];
   if (call.piece !== null)
     bars.push(["arguments", call.start, call.whole ?? model.pieces[call.piece].end ?? end, "its arguments arrive"]);
-  for (const [reason, start, until] of call.waits) {
+  for (const [reason, start, until] of call.waits)
     bars.push([
       reason === "approval" ? "wait approval" : "wait",
       start,
       until ?? end,
       `waits for ${reasonOf(reason)}: ${duration((until ?? end) - start)}`,
     ]);
-  }
   call.tries.forEach(([n, start, until, error], at) => {
-    const failed = error !== null || at < call.tries.length - 1;
+    const again = at < call.tries.length - 1;
     bars.push([
-      failed && at < call.tries.length - 1 ? "try failed" : `try ${moodOf(call)}`,
+      again ? "try failed" : `try ${moodOf(call)}`,
       start,
       until ?? end,
       `attempt ${n}: ${duration((until ?? end) - start)}${error ? `, ${error}` : ""}`,
@@ -181,42 +198,76 @@ function callBars(call) {
   return bars;
 }
 
-function addBar(track, kind, start, end, title, area) {
-  if (end < state.from || start > state.to) return;
-  const left = Math.max(-4, share(start) * area.width),
-    right = Math.min(area.width + 4, share(end) * area.width);
-  const bar = make("span", { class: "seg " + kind, title: title || null });
-  bar.style.left = `${left}px`;
-  bar.style.width = `${Math.max(kind === "line" || kind === "whole" ? 1 : 2, right - left)}px`;
-  track.append(bar);
-}
-
-function addCaption(track, lane, area) {
-  const end = endOf(lane),
-    text = isStep(lane) ? stepCaption(lane) : callCaption(lane);
-  if (!text || end < state.from || lane.start > state.to) return;
-  const caption = make("span", { class: "caption" }, text);
-  const right = share(end) * area.width,
-    left = share(lane.start) * area.width,
-    wide = text.length * 7 + 16;
-  if (right + wide <= area.width) caption.style.left = `${right + 8}px`;
-  else if (left - wide >= 0) caption.style.right = `${area.width - left + 8}px`;
-  else {
-    caption.style.right = `${Math.max(4, area.width - right + 4)}px`;
-    caption.classList.add("inside");
+// All the runs of a group in one line, each place on the screen once; those that failed are marked below.
+function groupBars(group, area) {
+  const bars = [["line", group.start, endOf(group), ""]];
+  for (const [kind, calls] of [
+    ["arguments", group.calls],
+    ["try good", group.calls],
+    ["try bad low", group.calls.filter((call) => moodOf(call) === "bad")],
+  ]) {
+    const spans = calls.flatMap((call) =>
+      kind === "arguments"
+        ? [[call.start, call.whole ?? call.start]]
+        : call.tries.map(([, start, end]) => [start, end ?? endOf(call)]),
+    );
+    for (const [start, end] of joined(spans, (state.to - state.from) / area.width)) bars.push([kind, start, end, ""]);
   }
-  track.append(caption);
+  return bars;
 }
 
-function stepCaption(step) {
-  const took = duration(endOf(step) - step.start);
-  return step.usage && !narrow.matches
-    ? `${took} · ${number(step.usage.input_tokens ?? 0)} → ${number(step.usage.output_tokens ?? 0)} tokens`
-    : took;
+function joined(spans, near) {
+  const whole = [];
+  for (const [start, end] of spans.sort((one, other) => one[0] - other[0])) {
+    const last = whole.at(-1);
+    if (last && start <= last[1] + near) last[1] = Math.max(last[1], end);
+    else whole.push([start, end]);
+  }
+  return whole;
 }
 
-function callCaption(call) {
-  const run = call.tries.reduce((sum, [, start, end]) => sum + (end ?? endOf(call)) - start, 0);
-  const tries = call.tries.length > 1 ? `${call.tries.length} attempts · ` : "";
-  return call.tries.length ? tries + duration(run) : call.outcome === "server" ? "" : call.outcome ? "did not run" : "";
+// -- captions: beside the bar, or nowhere --
+
+function addCaption(track, row, area) {
+  const call = row.lane;
+  if (phaseOf(call) !== null) return;
+  const [left, right] = [share(call.start) * area.width, share(endOf(call)) * area.width];
+  if (right < 0 || left > area.width) return;
+  const letter = parseFloat(getComputedStyle(byId("scroller")).fontSize) * 0.5;
+  for (const text of captionsOf(call)) {
+    const wide = text.length * letter + 18,
+      after = Math.max(0, right) + wide <= area.width;
+    if (!after && left - wide < 0) continue;
+    const caption = make("span", { class: `caption${/step waited|run waited/.test(text) ? " critical" : ""}` }, text);
+    if (after) caption.style.left = `calc(${Math.max(0, share(endOf(call))) * 100}% + 8px)`;
+    else caption.style.right = `calc(${(1 - share(call.start)) * 100}% + 8px)`;
+    track.append(caption);
+    return;
+  }
+}
+
+// The fullest first: the first that has room is taken.
+function captionsOf(call) {
+  if (call.end === undefined) return [];
+  if (!call.tries.length) return call.outcome === "server" ? ["run by the provider"] : ["did not run"];
+  const waited = longestWait(call),
+    wait = waited === null ? null : `waited ${duration(waited[1])} for ${reasonOf(waited[0])}`,
+    tries = call.tries.length > 1 ? `${call.tries.length} attempts` : null,
+    step = model.steps[call.step],
+    early = call.end <= (step.streamEnd ?? 0) ? "done while the model wrote" : null;
+  const all = [wait, tries, waitedOn(call) ?? early].filter(Boolean);
+  return [all.join(", "), ...(waitedOn(call) ? [waitedOn(call), waitedOn(call).replace(" for this one", "")] : []), ...all];
+}
+
+function longestWait(call) {
+  const waits = call.waits.map(([reason, start, end]) => [reason, (end ?? endOf(call)) - start]);
+  waits.sort((one, other) => other[1] - one[1]);
+  return waits.length && waits[0][1] >= Math.max(1000, (endOf(call) - call.start) / 20) ? waits[0] : null;
+}
+
+// Says it of a call on the critical path.
+function waitedOn(call) {
+  const step = model.steps[call.step];
+  if (step.waitedFor !== call.ref) return null;
+  return model.steps[step.id + 1] ? "the next step waited for this one" : "the end of the run waited for this one";
 }

@@ -1,87 +1,4 @@
-// The equivalent table of steps and calls, and the list of every event.
-
-const PAGE_ROWS = 200;
-let tableRows = PAGE_ROWS;
-
-function renderTable() {
-  const lanes = model.rows.filter((lane) => state.hits === null || state.hits.has(lane.ref));
-  const head = ["What", "Outcome", "Began", "Took", "Waited for", "Tries", "Asked for by", "Tokens", "Why"];
-  const body = make("tbody", {}, ...lanes.slice(0, tableRows).map(tableRow));
-  const table = make(
-    "table",
-    { class: "lanes" },
-    make(
-      "caption",
-      {},
-      `${number(model.steps.length)} steps and ${number(model.calls.length)} calls in the order in which they began${state.hits ? `; ${number(lanes.length)} match the search` : ""}`,
-    ),
-    make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
-    body,
-  );
-  const more =
-    lanes.length > tableRows
-      ? make(
-          "button",
-          {
-            type: "button",
-            class: "more",
-            onclick: () => {
-              tableRows += PAGE_ROWS;
-              renderTable();
-            },
-          },
-          `Show ${number(Math.min(PAGE_ROWS, lanes.length - tableRows))} more of ${number(lanes.length - tableRows)}`,
-        )
-      : null;
-  byId("table").replaceChildren(...[table, more].filter(Boolean));
-}
-
-function tableRow(lane) {
-  const step = isStep(lane) ? lane : model.steps[lane.step],
-    calls = isCall(lane);
-  const waits = calls
-    ? lane.waits
-        .map(([reason, start, end]) => `${reasonOf(reason)} ${duration((end ?? endOf(lane)) - start)}`)
-        .join(", ")
-    : "";
-  const usage =
-    !calls && lane.usage ? `${number(lane.usage.input_tokens ?? 0)} → ${number(lane.usage.output_tokens ?? 0)}` : "";
-  const cell = (text, kind = "") => make("td", { class: kind, dir: "auto" }, text);
-  return make(
-    "tr",
-    {
-      "data-ref": lane.ref,
-      class: `${calls ? "of-call" : "of-step"}${state.selected === lane.ref ? " selected" : ""}`,
-    },
-    make(
-      "th",
-      { scope: "row" },
-      make("button", { type: "button", class: "link", onclick: () => select(lane.ref) }, nameOf(lane)),
-    ),
-    make("td", {}, badge(lane)),
-    cell(moment(lane.start), "figure"),
-    cell(duration(endOf(lane) - lane.start), "figure"),
-    cell(waits),
-    cell(calls ? String(lane.tries.length) : "", "figure"),
-    cell(
-      calls
-        ? stepName(step)
-        : lane.fedBy
-            .map((id) => nameOf(model.calls[id]))
-            .slice(0, 5)
-            .join(", "),
-    ),
-    cell(usage, "figure"),
-    cell((lane.error ?? "").slice(0, 200)),
-  );
-}
-
-function markTable() {
-  for (const row of byId("table").querySelectorAll("tr[data-ref]"))
-    row.classList.toggle("selected", row.dataset.ref === state.selected);
-}
-
-// -- events: only the rows in sight exist --
+// The list of every event: only the rows in sight exist.
 
 let order = null;
 function eventOrder() {
@@ -165,7 +82,7 @@ function eventRow(which, index, count) {
     make("span", { class: "figure" }, String(seq)),
     make("span", { class: "figure" }, moment(time)),
     make("span", {}, word),
-    model.rowOf.has(home)
+    laneOf(home)?.start !== undefined
       ? make(
           "button",
           {
