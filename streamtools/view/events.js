@@ -54,7 +54,7 @@ function renderEvents() {
 
 function eventRow(which, index, count) {
   const isMark = which >= 0,
-    [pieces, seqs, times, texts] = model.growth;
+    [pieces, seqs, times] = model.growth;
   const [seq, time, kind, ref, causes] = isMark
     ? model.marks[which]
     : [seqs[-1 - which], times[-1 - which], "", "p" + pieces[-1 - which], []];
@@ -70,7 +70,7 @@ function eventRow(which, index, count) {
           .map((at) => model.marks[at][0])
           .join(", ")}${causes.length > 6 ? ", …" : ""}`
       : ""
-    : texts[-1 - which];
+    : deltaText(-1 - which);
   const row = make(
     "div",
     {

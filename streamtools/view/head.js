@@ -80,9 +80,9 @@ function callsCard() {
   const rows = [...causes.values()].slice(0, 2).map((lanes) => {
     const lane = lanes[0],
       name = isCall(lane) ? labelOf(lane) : nameOf(lane),
-      more = lanes.length > 1 ? ` and ${number(lanes.length - 1)} more` : "";
+      many = lanes.length > 1 ? `${nameOf(lane)} ×${number(lanes.length)}` : name;
     const why = (isCall(lane) ? lane.reason : lane.error?.split("\n")[0]) ?? wordOf(lane);
-    return make("li", {}, go(lane.ref, name + more), " ", foreign(why, "dim"));
+    return make("li", {}, go(lane.ref, many), " ", foreign(why, "dim"));
   });
   if (causes.size > 2) rows.push(make("li", {}, go(model.runs[0].ref, `${number(causes.size - 2)} other causes`)));
   return card(
@@ -100,15 +100,15 @@ function timeCard() {
     return wait && (!one || wait[1] > one[1]) ? [call, wait[1], wait[0]] : one;
   }, null);
   const parts = [];
-  if (long) parts.push("longest call ", go(long.ref, labelOf(long)), ` ${duration(ranFor(long))}`);
+  if (long) parts.push(["longest call ", go(long.ref, labelOf(long)), ` ${duration(ranFor(long))}`]);
   if (waits && waits[1] > Math.max(50e3, model.length / 50))
-    parts.push(parts.length ? " · " : "", go(waits[0].ref, labelOf(waits[0])), ` waited ${duration(waits[1])} for ${reasonOf(waits[2])}`);
+    parts.push([go(waits[0].ref, labelOf(waits[0])), ` waited ${duration(waits[1])} for ${reasonOf(waits[2])}`]);
   const box = make(
     "div",
     { class: "card wide" },
     make("h2", {}, "Where the time went"),
     split(model.steps, 0, model.length),
-    parts.length ? make("p", { class: "longest" }, ...parts) : null,
+    ...parts.map((part) => make("p", { class: "longest" }, ...part)),
   );
   return box;
 }

@@ -30,6 +30,7 @@ function reset() {
     out: new Map(),
     byStep: undefined,
     slots: undefined,
+    file: { text: "", ends: [], count: 0 },
   });
 }
 reset();
@@ -39,32 +40,30 @@ function apply(patch) {
   for (const [id, runId, name, question, outcome, error] of patch.runs)
     model.runs[id] = { id, ref: "r" + id, runId, name, question, outcome, error };
   for (const step of patch.steps) {
-    model.steps[step.id] = {
-      fedBy: [],
-      warnings: [],
-      userMessages: [],
-      ...step,
-      ref: "s" + step.id,
-      calls: model.steps[step.id]?.calls ?? [],
-    };
+    const calls = model.steps[step.id]?.calls ?? [];
+    model.steps[step.id] = Object.assign({ fedBy: [], warnings: [], userMessages: [] }, step, { ref: "s" + step.id, calls });
   }
   for (const call of patch.calls) {
-    if (!model.calls[call.id]) model.steps[call.step].calls.push(call.id);
-    const piece = model.calls[call.id]?.piece ?? null;
-    model.calls[call.id] = { waits: [], tries: [], facts: [], ...call, ref: "c" + call.id, piece };
+    const known = model.calls[call.id];
+    if (!known) model.steps[call.step].calls.push(call.id);
+    call.ref = "c" + call.id;
+    call.piece = known?.piece ?? null;
+    for (const name of ["waits", "tries", "facts"]) call[name] ??= [];
+    call.answer ??= call.result;
+    model.calls[call.id] = call;
   }
   for (const [id, step, kind, start, end, call] of patch.pieces) {
     model.byStep = undefined;
     model.pieces[id] = { id, ref: "p" + id, step, kind, start, end, call };
     if (call !== null) model.calls[call].piece = id;
   }
-  // The first patch may have a million deltas: its columns are taken as they are.
-  if (!model.growth[0].length) model.growth = patch.growth;
-  else patch.growth.forEach((column, at) => column.forEach((value) => model.growth[at].push(value)));
+  if (patch.growth.length === 5) unpack(patch);
+  else {
+    patch.growth.forEach((column, at) => column.forEach((value) => model.growth[at].push(value)));
+    for (const piece of new Set(patch.growth[0])) model.pieces[piece].haystack = undefined;
+    for (const mark of patch.marks) model.marks.push(mark);
+  }
   model.slots = undefined;
-  for (const piece of new Set(model.growth === patch.growth ? [] : patch.growth[0])) model.pieces[piece].haystack = undefined;
-  if (!model.marks.length) model.marks = patch.marks;
-  else for (const mark of patch.marks) model.marks.push(mark);
   for (const arrow of patch.arrows) {
     model.arrows.push(arrow);
     enter(model.out, arrow[0], arrow);
@@ -72,6 +71,30 @@ function apply(patch) {
   }
   for (const step of model.steps) step.calls.sort((one, other) => one - other); // in a patch, the latest change is last
   measure();
+}
+
+// What is in the file is packed: differences, and one text for a million deltas (packing.py).
+function unpack({ growth: [pieces, seqs, times, lengths, text], marks }) {
+  const summed = (steps) => {
+    for (let at = 1; at < steps.length; at++) steps[at] += steps[at - 1];
+    return steps;
+  };
+  model.growth = [summed(pieces), summed(seqs), summed(times), []];
+  const ends = new Uint32Array(lengths);
+  model.file = { text, ends: summed(ends), count: lengths.length };
+  const [markSeqs, markTimes, kinds, refs, causes, names] = marks;
+  summed(markSeqs);
+  summed(markTimes);
+  model.marks = refs.map((ref, at) => {
+    const before = causes[at];
+    return [markSeqs[at], markTimes[at], names[kinds[at]], ref, typeof before === "number" ? [at - before] : before.map((by) => at - by)];
+  });
+}
+
+// The text of a delta, from the file or from a patch.
+function deltaText(at) {
+  const { text, ends, count } = model.file;
+  return at < count ? text.slice(at ? ends[at - 1] : 0, ends[at]) : model.growth[3][at - count];
 }
 
 function enter(map, key, value) {
@@ -138,10 +161,10 @@ function thenOf(lane) {
 
 function textOf(piece, until = Infinity) {
   const { starts, order } = slots(),
-    [, , times, texts] = model.growth;
+    [, , times] = model.growth;
   let text = "";
   for (let slot = starts[piece.id]; slot < starts[piece.id + 1] && times[order[slot]] <= until; slot++)
-    text += texts[order[slot]];
+    text += deltaText(order[slot]);
   return text;
 }
 
@@ -219,7 +242,8 @@ function tokensOf(steps) {
 
 // -- words --
 
-const number = (count) => count.toLocaleString("en");
+const figures = new Intl.NumberFormat("en");
+const number = (count) => (count < 1000 ? String(count) : figures.format(count));
 function duration(micros) {
   if (micros === undefined || micros === null) return "–";
   if (micros < 1000) return `${Math.max(0, Math.round(micros))} µs`;

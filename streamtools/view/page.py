@@ -28,6 +28,7 @@ from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, WAITS, CountFacts
 from ..record import Recording
 from ..text import well_formed_tree
 from .drawing import LEFT, PROVIDERS, Drawing, draw
+from .packing import packed
 from .picture import Picture, Seen
 from .watch import Watch
 
@@ -96,7 +97,7 @@ def document(data: dict[str, Any], *, live: str | None) -> str:
         "policy": policy,
         "style": style,
         "script": script,
-        "data": _json({**data, "live": live, "words": _words()}),
+        "data": _json({**packed(data), "live": live, "words": _words()}),
     }
     page = _asset(("page.html",))
     # Data is last, so that a model's text cannot have a placeholder replaced.

@@ -98,13 +98,13 @@ function groupWords(group) {
 
 // -- heights: a row has one line or more, so places are summed --
 
-const places = { tops: [0], row: 32, more: 20, label: 400, letters: 60 };
+const places = { tops: [0], row: 32, more: 20, bars: 0, letters: 60 };
 
 function layHeights() {
   const tops = new Float64Array(model.rows.length + 1);
   model.rows.forEach((row, index) => {
     row.lines = linesOf(row);
-    tops[index + 1] = tops[index] + places.row + (row.lines - 1) * places.more;
+    tops[index + 1] = tops[index] + places.row + (row.lines - 1) * places.more + places.bars;
   });
   places.tops = tops;
 }

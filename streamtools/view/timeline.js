@@ -31,6 +31,7 @@ function plot() {
   laid = layout;
   places.row = parseFloat(style.getPropertyValue("--row"));
   places.more = parseFloat(style.getPropertyValue("--more"));
+  places.bars = narrow.matches ? 14 : 0; // there they are below the text
   places.letters = Math.max(20, (label - 60) / (size * 0.535));
   layHeights();
   for (const [name, value] of Object.entries(area)) byId("timeline").style.setProperty(`--${name}`, `${value}px`);
@@ -260,6 +261,7 @@ function captionsOf(call) {
 }
 
 function longestWait(call) {
+  if (!call.waits.length) return null;
   const waits = call.waits.map(([reason, start, end]) => [reason, (end ?? endOf(call)) - start]);
   waits.sort((one, other) => other[1] - one[1]);
   return waits.length && waits[0][1] >= Math.max(1000, (endOf(call) - call.start) / 20) ? waits[0] : null;

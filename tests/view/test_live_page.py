@@ -39,7 +39,7 @@ async def test_the_page_follows_a_run_to_its_end(tmp_path: Path) -> None:
                 outcomes = await run_sync(browser.run, FOLLOWED)
             await run_sync(browser.drawn)
             assert outcomes == [call.outcome for call in watch.picture.calls]
-            assert await run_sync(browser.run, "model.rows.length") == 10
+            assert await run_sync(browser.run, "model.rows.length") == 11
             assert await run_sync(browser.text, "#status") == "The run has ended."
             assert browser.complaints == []
 

@@ -49,7 +49,7 @@ def shown(browser: Browser, html: str, folder: Path, query: str = "") -> Browser
 
 def row_of(browser: Browser, name: str, at: int = 0) -> str:
     """The `ref` of a row of the timeline, by the name of its call."""
-    rows = browser.run(f"model.rows.filter((lane) => nameOf(lane) === {name!r}).map((lane) => lane.ref)")
+    rows = browser.run(f"model.rows.filter((row) => nameOf(row.lane) === {name!r}).map((row) => row.ref)")
     return str(rows[at])
 
 
@@ -57,7 +57,7 @@ QUESTIONS = {
     "which response caused this call?": ("pay", 0, r"Asked for by\s+Step 2"),
     "which text in it?": ("pay", 0, r"After this text\s+Paying\."),
     "which result in it?": ("pay", 0, r"The model had these results:\s+get_weather"),
-    "which results fed this answer?": ("Step 2", 0, r"Fed by\s+(\w+ of step 1\s+[\w ]+\s+){4}"),
+    "which results fed this answer?": ("Step 2", 0, r"Fed by\s+([\w ]+ of step 1\s+[\w ]+\s+){4}"),
     "what did it wait for?": ("pay", 0, r"Waited\s+(.*\s+)?[\d.]+ \S+ for approval"),
     "what did the answer cost?": ("Step 1", 0, r"Cost\s"),
     "why did it not run?": ("find_hotel", 0, r"Why it did not run\s+UnknownTool: unknown tool 'find_hotel'"),
@@ -83,7 +83,7 @@ def test_every_question_is_answered_with_one_click(opened: Browser, question: st
 @needs_chromium
 @pytest.mark.thorough
 def test_the_run_is_summed_up_without_a_click(opened: Browser) -> None:
-    for answer in (r"Where the time went", r"Tokens\s", r"Calls\s+7", r"did not succeed"):
+    for answer in (r"Where the time went", r"Tokens\s", r"Calls\s+7", r"answered\s+3 of 7 calls failed", "It is planned"):
         assert re.search(answer, opened.text("body"))
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_was_resumed_says_where_it_was_asked_for(chromium: Browser, t
 @pytest.mark.thorough
 def test_nothing_that_a_model_or_tool_wrote_runs_or_loads(chromium: Browser, tmp_path: Path) -> None:
     shown(chromium, page(draw(hostile_events())), tmp_path)
-    for tab in ("timeline", "table", "events"):
+    for tab in ("timeline", "events"):
         chromium.run(f"show({tab!r})")
         chromium.drawn()
     chromium.run("show('timeline')")
@@ -154,7 +154,7 @@ def test_no_text_turns_the_direction_of_writing_or_hides_on_the_page(chromium: B
     arguments = json.dumps({INVISIBLE: INVISIBLE})  # they are read, and then shown in lines
     shown(chromium, page(draw(hostile_events(INVISIBLE, arguments=arguments)), title=INVISIBLE), tmp_path)
     seen: list[str] = []
-    for tab in ("timeline", "table", "events"):
+    for tab in ("timeline", "events"):
         chromium.run(f"show({tab!r})")
         chromium.drawn()
         seen += chromium.run(ON_THE_PAGE)
@@ -205,8 +205,8 @@ def test_a_run_of_many_events_opens_within_two_seconds(chromium: Browser, tmp_pa
     assert chromium.run("eventOrder().length") == len(events)
     chromium.run("byId('scroller').scrollTop = 1e6")
     chromium.drawn()
-    assert chromium.run("model.rows.length") > 2000
-    assert chromium.run("pool.has(model.rows.at(-1).ref)")
+    assert chromium.run("model.rows.length") > 200
+    assert chromium.run("pool.has(model.rows.at(-1).key)")
 
 
 @needs_chromium
@@ -226,13 +226,13 @@ def test_arguments_grow_as_the_moment_moves(opened: Browser) -> None:
 
 @needs_chromium
 @pytest.mark.thorough
-def test_a_screen_reader_finds_rows_tabs_and_a_table(opened: Browser) -> None:
+def test_a_screen_reader_finds_rows_and_tabs(opened: Browser) -> None:
     nodes = opened.command("Accessibility.getFullAXTree")["nodes"]
     named = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]}
     roles = {role for role, _ in named}
-    assert {"listbox", "option", "tab", "tablist", "heading", "slider", "searchbox"} <= roles
-    assert any(role == "option" and "waited" in name and "for approval" in name for role, name in named)
-    assert not [role for role, name in named if role in ("option", "tab", "button", "slider", "searchbox") and not name]
+    assert {"tree", "treeitem", "tab", "tablist", "heading", "slider", "searchbox"} <= roles
+    assert any(role == "treeitem" and "waited" in name and "for approval" in name for role, name in named)
+    assert not [role for role, name in named if role in ("treeitem", "tab", "button", "slider", "searchbox") and not name]
 
 
 @needs_chromium
@@ -254,7 +254,7 @@ def test_a_reader_who_wants_less_motion_sees_moments_and_no_animation(opened: Br
 @needs_chromium
 @pytest.mark.thorough
 def test_everything_can_be_reached_with_the_keyboard_and_is_told_to_a_screen_reader(opened: Browser) -> None:
-    for key in ("ArrowDown", "ArrowDown"):
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
         press(opened, key)
     assert opened.run("state.selected") == "c0"
     assert opened.run("byId('scroller').getAttribute('aria-activedescendant')") == "row-c0"
@@ -262,8 +262,7 @@ def test_everything_can_be_reached_with_the_keyboard_and_is_told_to_a_screen_rea
     press(opened, "n")
     assert opened.run("moodOf(laneOf(state.selected))") == "bad"
     press(opened, "2")
-    assert opened.run("document.querySelectorAll('#table tbody tr').length") == 10
-    assert opened.run("[...document.querySelectorAll('#table th')].every((cell) => cell.scope)")
+    assert opened.run("document.querySelectorAll('.event.boundary').length") > 5
     nameless = (
         "[...document.querySelectorAll('button, input')].filter((one) => !one.textContent && !one.ariaLabel).length"
     )
@@ -304,9 +303,8 @@ def test_every_text_stands_out_from_its_ground(opened: Browser, theme: str) -> N
     for name, at in (("get_rates", 0), ("pay", 1), ("find_hotel", 0), ("Step 2", 0)):
         opened.click(row_of(opened, name, at))
         assert opened.run(CONTRAST) == []
-    for tab in ("table", "events"):
-        opened.run(f"show({tab!r})")
-        assert opened.run(CONTRAST) == []
+    opened.run("show('events')")
+    assert opened.run(CONTRAST) == []
 
 
 @pytest.mark.parametrize(
