@@ -103,7 +103,7 @@ class StepRows:
             alone = seconds(self._until() - step.stream_end)
             words[-1] += f", the last {alone} for {last.name} {last.argument or ''}".rstrip()
         words.append("" if step.outcome in (None, "complete") else str(step.outcome))
-        title = Text(words[0], style="bold")
+        title = Text().append(words[0], style="bold")
         for word in filter(None, words[1:]):
             title.append(" · ", style="dim").append(one_line(word), style="default")
         return title
