@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from ..errors import ApprovalPending
 from ..events import (
     AnswerRequested,
     ApprovalRequested,
@@ -480,7 +481,7 @@ class Drawing:
                 call.tries[-1].error = type(event.exception or event.error).__name__
         if self.content and event.outcome == "ok":
             call.result = self._cut(event.model_content)
-        elif self.content:
+        elif self.content and event.outcome not in UNREAD and not isinstance(event.error, ApprovalPending):
             call.to_model = self._cut(event.model_content) or None
         call.result_type = event.observation_type
         call.facts += facts_of(event)
@@ -495,6 +496,7 @@ class Drawing:
         return self.picture.kept(cut(words_of(error, text=self.content), MOST_CHARS))
 
 
+UNREAD = frozenset({"discarded", "suspended"})  # the ends whose text no model reads
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
 _WHEN = {"next": "behind the results", "now": "at once"}
 

@@ -134,7 +134,7 @@ class CallLane(Lane):
     """The argument that tells it from the other calls of its tool, in a few words."""
     result: str | None = None
     to_model: str | None = None
-    """The text that the model read instead of a result."""
+    """The text for the model instead of a result. It has read it if the next step is fed by this call."""
     result_type: str | None = None
     facts: list[tuple[str, str]] = field(default_factory=list)
     """Other facts of the call record, as label and text."""

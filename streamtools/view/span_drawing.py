@@ -17,6 +17,7 @@ from typing import Any
 from ..fields import fits
 from ..parts import WAITS
 from ..telemetry.names import PROFILES, SEMCONV
+from .drawing import UNREAD
 from .lanes import CallLane, RunHead, Span, StepLane, StreamPiece, Try
 from .picture import BY_CODE, DECIDED, ORIGIN, Arrow, Picture, early_fact
 from .span_files import SECONDS, SpanKey, StoredSpan, items, read_spans, whole_number
@@ -216,7 +217,9 @@ class _SpanDrawing:
         call.outcome, call.problem = span.text(NAMES.call_outcome), span.text(NAMES.call_problem)
         call.error = _error(span)
         call.arguments, read = span.text(NAMES.tool_arguments), span.text(NAMES.tool_result)
-        call.result, call.to_model = (read, None) if call.outcome == "ok" else (None, read)
+        call.result = read if call.outcome == "ok" else None
+        waits = call.outcome == "skipped" and step.outcome == "suspended"
+        call.to_model = None if call.outcome == "ok" or call.outcome in UNREAD or waits else read
         call.result_type = span.text(NAMES.observation_type)
         self._arguments.label(call)
         if span.text(NAMES.call_caller) == "code":

@@ -76,8 +76,8 @@ class StepRows:
         self._pieces = [piece for piece in picture.pieces if piece.step == step.id]
         self._calls = [call for call in picture.calls if call.step == step.id]
         question = picture.runs[step.run].question
-        is_first = step.id == 0 or picture.steps[step.id - 1].run != step.run
-        self._asked = [question] if is_first and question else []
+        before = picture.runs[picture.steps[step.id - 1].run] if step.id else None
+        self._asked = [question] if question and (before is None or before.question != question) else []
 
     def __rich_console__(self, console: Console, options: Any) -> Iterator[RenderableType]:
         width: int = options.max_width
@@ -96,7 +96,7 @@ class StepRows:
 
     def _title(self) -> Text:
         step = self._step
-        words = [f"Step {step.number + 1}", step.model or step.wire or ""]
+        words = [f"Step {step.number + 1}", step.model or step.wire or ("" if step.asks_model else "no model is asked")]
         words += [tokens_in(step.usage) if step.usage else "", seconds(self._until() - step.start)]
         last = next((call for call in self._calls if call.ref == step.waited_for), None)
         if last is not None and step.stream_end is not None:
@@ -169,14 +169,14 @@ class StepRows:
         yield from self._outcome_lines(call, columns, fits=fits)
 
     def _outcome_lines(self, call: CallLane, columns: _Columns, *, fits: bool) -> Iterator[RenderableType]:
-        """Yields the result if it is not in the row already; or why there is none, and what the model read instead."""
+        """Yields the result if it is not in the row already; or why there is none, and the text for the model."""
         if call.result and not (fits and len(call.result) <= MOST_ANSWER):
             yield columns.below(f"= {one_line(call.result)}", "default")
         read, reason = call.to_model or "", reason_of(call.error)
         if call.error and not fits and (reason or "").rstrip("…") not in read:
             yield columns.below(" ← ".join(one_line(line) for line in call.error.split("\n")), self._shape(call)[1])
         if read:
-            yield columns.below(f'The model was told: "{one_line(read)}"', "default")
+            yield columns.below(f'For the model: "{one_line(read)}"', "default")
 
     def _group_lines(self, calls: Sequence[CallLane], columns: _Columns) -> Iterator[RenderableType]:
         """Yields one row for many calls of a tool, and a line for each reason why some of them did not succeed."""
@@ -214,7 +214,7 @@ class StepRows:
         if named or not fits:
             yield columns.below(one_line(": ".join(words)), self._shape(calls[0])[1])
         if calls[0].to_model:
-            yield columns.below(f'The model was told: "{one_line(calls[0].to_model)}"', "default")
+            yield columns.below(f'For the model: "{one_line(calls[0].to_model)}"', "default")
 
     # -- parts of a row --
 

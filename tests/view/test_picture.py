@@ -137,6 +137,8 @@ async def test_a_run_that_was_resumed_is_drawn_behind_the_one_that_asked(verdict
     assert [call.outcome for call in picture.calls][-1] == ("ok" if verdict is True else "denied")
     assert [step.asks_model for step in picture.steps] == [True, False]
     assert {call.call_id for call in picture.calls} == {"c1"}
+    assert picture.calls[0].to_model is None  # nobody has read that it waits
+    assert picture.patch()["head"]["calls"] == 1
 
 
 def test_two_runs_at_once_are_no_picture() -> None:

@@ -59,7 +59,7 @@ async def test_each_step_is_printed_once_with_its_calls_and_outcomes() -> None:
         ("✖ book people=4 × ValueError: closed on Mondays", "failed"),
     ):
         assert any(row.startswith(begins) and ends in row for row in rows), (begins, ends)
-    assert 'The model was told: "Error: the tool book raised ValueError"' in rows
+    assert 'For the model: "Error: the tool book raised ValueError"' in rows
     assert rows[0] == "You: Plan a trip."
     assert "answered · 3 steps · 3 of 7 calls failed, 1 denied · " in " ".join(rows[-2:])
 
@@ -96,7 +96,7 @@ async def test_without_content_no_text_argument_or_result_is_shown() -> None:
     out = console()
     with TerminalView(content=False, console=out) as view:
         await watched(view)  # type: ignore[arg-type]
-    for secret in ("Lisbon", "may rain", "EUR", "closed on Mondays", "paid", "Plan a trip", "was told"):
+    for secret in ("Lisbon", "may rain", "EUR", "closed on Mondays", "paid", "Plan a trip", "For the model"):
         assert secret not in written(out)
     assert "get_weather" in written(out)
 
@@ -151,7 +151,7 @@ async def test_many_calls_of_one_tool_share_a_row_with_the_reasons_why_some_fail
         listed = "u5.org, u15.org, u25.org, u35.org"
         reason = f"4 failed: ConnectionError: no route: {listed}"
         assert (f"4 failed: {listed}" if width > 80 else reason) in text
-        assert 'The model was told: "Error: the tool fetch raised ConnectionError"' in text
+        assert 'For the model: "Error: the tool fetch raised ConnectionError"' in text
         assert "4 of 40 calls failed" in text
 
 
