@@ -493,6 +493,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/web/test_chat_app.py::test_a_decision_may_meet_a_run_that_is_being_left",
             "tests/web/test_chat_app.py::test_what_leaves_obeys_one_policy_in_the_stream_and_later",
             "tests/web/test_chat_app.py::test_a_log_in_memory_and_a_deleted_conversation",
+            "tests/web/test_deleted_chats.py"
+            "::test_a_removed_conversation_leaves_no_record_no_decision_no_answer_and_no_file",
             "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once_and_its_page_has_every_event_once",
         ),
     ),

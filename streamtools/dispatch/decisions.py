@@ -129,7 +129,12 @@ def check_named(call: Waiting, decision: Decision) -> None:
 
 
 def _key(call: Waiting, place: int) -> str:
-    text = json.dumps([call.idempotency_key, call.fingerprint, place])
+    return decision_key(call.idempotency_key, call.fingerprint, place)
+
+
+def decision_key(call_key: str, fingerprint: str, place: int) -> str:
+    """Returns the key of one of the decisions about a call."""
+    text = json.dumps([call_key, fingerprint, place])
     return f"decision:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -29,6 +29,7 @@ from ..errors import AnswerError, JournalError, RunStillRunning, RunTakenOver
 from ..fields import Range, read_object
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES, RunOutcome
+from ..tools.context import run_prefix
 from . import journal_waiting
 from .approval import Decision
 from .store import Claim, Claimed, IdempotencyStore, StillRunning
@@ -115,9 +116,24 @@ class Journal:
         return await self.store.hand_over(self._runs)()
 
     async def forget(self, run_id: str) -> bool:
-        """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls."""
+        """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls; see
+        `erase`."""
         lease = await self._leased(run_id, 0.0)
         return await self.store.hand_over(partial(_forget, run_id), ends=lease.key)()
+
+    async def erase(self, run_id: str, *, conversation_id: str | None = None) -> list[str]:
+        """Removes a run that nobody runs at this moment, and from this file the records of its calls, decisions and
+        answers. Returns the keys of calls that have begun and whose end is not known, which stay until somebody says
+        what became of them (`SqliteStore.settle`).
+
+        The same run id must not be used again: its calls would run again.
+
+        Args:
+            run_id: the run's.
+            conversation_id: remove the operations of this conversation (``@tool(scope="conversation")``), too.
+        """
+        lease = await self._leased(run_id, 0.0)
+        return await self.store.hand_over(partial(self._erase, run_id, conversation_id), ends=lease.key)()
 
     async def say(self, run_id: str, message: str | Mapping[str, Any], *, when: Literal["next", "now"] = "next") -> str:
         """Adds a message of the user's to a run, whoever runs it: see `AgentLoop.say`. It is read within a quarter of a
@@ -302,6 +318,23 @@ class Journal:
             raise AnswerError(call_id, "over", f"waits no longer: the run {run_id!r} has gone on without its answer")
         self.store.decide_in(key, record, connection)
         _add_entry(run_id, number, key, _written_entry({"kind": "answer", "call_id": call_id}), connection)
+
+    def _erase(self, run_id: str, conversation_id: str | None, connection: sqlite3.Connection) -> list[str]:
+        from .operations import DIGEST_CHARS, operation_prefix
+
+        _make_tables(connection)
+        row = connection.execute("SELECT number FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if row is not None:
+            keys = [*journal_waiting.decision_keys(row[0], connection)]
+            keys += [key for (key,) in connection.execute("SELECT key FROM handed_out WHERE run = ?", row)]
+            connection.executemany("DELETE FROM decisions WHERE key = ?", [(key,) for key in keys])
+            _forget(run_id, connection)
+        scopes = [("run", run_id)] if conversation_id is None else [("run", run_id), ("conversation", conversation_id)]
+        prefixes = [(operation_prefix(*scope), DIGEST_CHARS) for scope in scopes]
+        return [
+            *self.store.forget_in(run_prefix(run_id), connection),
+            *(key for one, chars in prefixes for key in self.store.forget_in(one, connection, chars=chars)),
+        ]
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
         (count,) = connection.execute("SELECT count(*) FROM runs").fetchone()

@@ -13,15 +13,16 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import count
 from typing import Any, TypeAlias
 
 from ..errors import AlreadyDecided, DecisionError, JournalError
 from ..text import one_line
 from .approval import Decision, resolved
-from .decisions import check_named, decided_at_once, looking_up, putting_on_record
+from .decisions import check_named, decided_at_once, decision_key, looking_up, putting_on_record
 from .store_sqlite import SqliteStore
 from .suspended import Suspended, SuspendedCall, read_suspended, written_suspended
 
@@ -54,6 +55,17 @@ def note_waiting(number: int, suspended: Suspended, connection: sqlite3.Connecti
 def note_over(number: int, key: str, connection: sqlite3.Connection) -> None:
     """Notes that a call of a run waits no longer."""
     connection.execute("UPDATE waiting SET is_over = 1 WHERE run = ? AND key = ?", (number, key))
+
+
+def decision_keys(number: int, connection: sqlite3.Connection) -> Iterator[str]:
+    """Yields the keys of all decisions about calls of a run."""
+    waiting = connection.execute("SELECT key, fingerprint FROM waiting WHERE run = ?", (number,)).fetchall()
+    for key, fingerprint in waiting:
+        for place in count():
+            found = decision_key(key, fingerprint, place)
+            if connection.execute("SELECT 1 FROM decisions WHERE key = ?", (found,)).fetchone() is None:
+                break
+            yield found
 
 
 def note_lost(number: int, connection: sqlite3.Connection) -> None:

@@ -18,6 +18,8 @@ from pydantic_core import from_json, to_json
 from ..tools import Bound, Tool
 
 _MOST_SCOPE_CHARS = 256  # a key is a text of 1,024 at most
+DIGEST_CHARS = 32
+"""Characters at the end of an operation's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,7 @@ class Operation:
             done = [tool.argument(bound, name) for name in ((given,) if isinstance(given, str) else given or ())]
         text = json.dumps([tool.name, _plain(done)], sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        if len(scope_id) > _MOST_SCOPE_CHARS:
-            scope_id = hashlib.sha256(scope_id.encode("utf-8", "replace")).hexdigest()
-        return cls(f"operation:{tool.scope}:{scope_id}:{digest[:32]}", digest, call_key)
+        return cls(f"{operation_prefix(tool.scope, scope_id)}{digest[:DIGEST_CHARS]}", digest, call_key)
 
     def noted(self, record: bytes) -> bytes:
         """Returns a record that names the call which it is of."""
@@ -67,6 +67,13 @@ class Operation:
             return record is not None and bool(from_json(record).get("call") == self.call_key)
         except (ValueError, AttributeError):  # a person has settled it
             return False
+
+
+def operation_prefix(scope: str, scope_id: str) -> str:
+    """Returns the beginning of the keys of all operations in a scope; `DIGEST_CHARS` follow."""
+    if len(scope_id) > _MOST_SCOPE_CHARS:
+        scope_id = hashlib.sha256(scope_id.encode("utf-8", "replace")).hexdigest()
+    return f"operation:{scope}:{scope_id}:"
 
 
 def _plain(value: Any) -> Any:

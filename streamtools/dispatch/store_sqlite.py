@@ -753,6 +753,21 @@ class SqliteStore(ThreadedStore):
         connection.execute("DELETE FROM decisions WHERE number <= ?", (number - self._max_entries,))
         return record
 
+    def forget_in(self, prefix: str, connection: sqlite3.Connection, *, chars: int | None = None) -> list[str]:
+        """Removes the records of the calls whose keys begin so, in a transaction that is open, in the store's thread.
+        Claims stay: returns the keys of those, whose end is not on record.
+
+        Args:
+            prefix: the beginning of the keys, not empty.
+            connection: that of the transaction.
+            chars: how many characters follow it; by default any number.
+        """
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        found = connection.execute("SELECT key, completed FROM calls WHERE key >= ? AND key < ?", (prefix, end))
+        meant = [(key, over) for key, over in found.fetchall() if chars is None or len(key) == len(prefix) + chars]
+        connection.executemany("DELETE FROM calls WHERE key = ?", [(key,) for key, over in meant if over])
+        return [key for key, over in meant if not over]
+
     def _settle(self, key: str, result: bytes | None, force: bool, connection: sqlite3.Connection) -> None:
         row = _row(connection, f"SELECT {_CLAIM} FROM calls WHERE key = ?", key)
         if row is None:

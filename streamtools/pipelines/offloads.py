@@ -109,6 +109,11 @@ class Offloads:
 
         return tool(read, name=self._settings.tool_name, effect="pure")
 
+    @property
+    def directory(self) -> Path | None:
+        """Where they are kept in files."""
+        return self._directory
+
     def begin(self, run: Trajectory) -> None:
         """Makes this the place for the results of a run."""
         run.offloads, self._prefix = self, _digest(run.run_id)
@@ -230,6 +235,12 @@ def _id_of(key: str | None, step: int, call_id: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def remove_files(directory: Path, run_id: str) -> None:
+    """Removes what a run has kept in a directory. Blocks; raises an `OSError` for the first file that stays."""
+    for path in directory.glob(f"{_digest(run_id)}-r*.txt"):
+        path.unlink(missing_ok=True)
 
 
 def offloads_of(

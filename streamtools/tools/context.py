@@ -25,7 +25,12 @@ def key_prefix(run_id: str, step: int, response_id: str | None, attempt: int = 1
     # answers in runs of one name would share their keys.
     response = "" if response_id is None else blake2b(response_id.encode("utf-8", "replace"), digest_size=6).hexdigest()
     place = f"{step}" if attempt == 1 else f"{step}.{attempt}"
-    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{place}:{response}:"
+    return f"{run_prefix(run_id)}{place}:{response}:"
+
+
+def run_prefix(run_id: str) -> str:
+    """Returns the beginning of the keys of one run's calls, and of no other's."""
+    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:"
 
 
 def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:

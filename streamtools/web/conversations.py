@@ -2,7 +2,7 @@
 
     chats   one row a conversation: the run that it ends with at present
     turns   one row a run: the run before it, the user's message, the client's tools, the messages that the run added,
-            how it ended, and what its log has of it that no message says
+            how it ended, what its log has of it that no message says, and where long results are
 
 A run belongs to one conversation. A branch begins with a run whose predecessor is not the latest one: the user has
 edited a message, or wants another answer. The tables lie in the file of the journal that has the runs.
@@ -30,7 +30,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
     " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
-    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, kept BLOB)",
+    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, kept BLOB, files TEXT)",
     "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
 )
 _COLUMNS = "chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome"
@@ -99,6 +99,24 @@ class Conversations:
         def work(connection: sqlite3.Connection) -> bytes | None:
             row = connection.execute("SELECT kept FROM turns WHERE run_id = ?", (run_id,)).fetchone()
             return None if row is None else row[0]
+
+        return await self._store.hand_over(work)()
+
+    async def note_files(self, run_id: str, directory: str) -> None:
+        """Notes in which directory a run keeps long results."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE turns SET files = ? WHERE run_id = ?", (directory, run_id))
+
+        await self._store.hand_over(work)()
+
+    async def files(self, chat_id: str) -> list[tuple[str, str]]:
+        """Returns the directories of runs that have kept long results in files."""
+
+        def work(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+            _make_tables(connection)
+            query = "SELECT run_id, files FROM turns WHERE chat_id = ? AND files IS NOT NULL"
+            return [(str(run_id), str(files)) for run_id, files in connection.execute(query, (chat_id,))]
 
         return await self._store.hand_over(work)()
 

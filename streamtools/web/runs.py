@@ -14,10 +14,12 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict
 from weakref import WeakValueDictionary
 
 import anyio
+import anyio.to_thread
 from anyio import CancelScope, create_task_group
 
 from ..dispatch import Decision, SqliteStore
@@ -38,6 +40,7 @@ from ..history import convert, repair
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
 from ..pipelines.agent_loop import AgentLoop
+from ..pipelines.offloads import Offloads, remove_files
 from ..privacy import Privacy
 from ..text import type_name
 from ..tools import Tool
@@ -293,11 +296,14 @@ class ChatRuns:
         await self._log.delete([turn.run_id])
 
     async def delete(self, chat_id: str) -> bool:
-        """Stops and removes a conversation: runs, logs and messages. Which calls have had an effect stays known, so
-        that none runs twice. Returns False if there is none.
+        """Stops and removes a conversation: runs, logs, messages, and of its calls records, decisions, answers and the
+        files of long results. A call that has begun and whose end is not known stays in the store, and is named in the
+        server's log. So do operations with ``scope="forever"``, and all calls of another ``store=``. Returns False if
+        there is no such conversation.
 
         Raises:
             RunStillRunning: another process goes on with a run; stop it first.
+            JournalError: the file cannot be used, or a file of a long result cannot be removed.
         """
         runs = await self._conversations.runs(chat_id)
         async with self._lock(chat_id):  # nobody begins to go on with one meanwhile
@@ -306,11 +312,22 @@ class ChatRuns:
                     scope.cancel()
                 while (live := self._live.get(run_id)) is not None:
                     await live.wait()
+            await self._remove_files(chat_id)
             for _, run_id in runs:
-                await self.journal.forget(run_id)
+                left = await self.journal.erase(run_id, conversation_id=chat_id)
+                if left:
+                    _logger.warning("of the removed run %s the store keeps calls with no known end: %s", run_id, left)
             await self._log.delete([run_id for _, run_id in runs])
             await self._conversations.delete(chat_id)
         return bool(runs)
+
+    async def _remove_files(self, chat_id: str) -> None:
+        for run_id, directory in await self._conversations.files(chat_id):
+            try:
+                await anyio.to_thread.run_sync(remove_files, Path(directory), run_id)
+            except OSError as error:
+                text = f"a long result of the run {run_id!r} cannot be removed: {error.strerror}"
+                raise JournalError(text) from error
 
     async def recover(self) -> list[str]:
         """Goes on with every run whose process has died; returns their conversations."""
@@ -517,6 +534,9 @@ class ChatRuns:
         loop = made if isinstance(made, AgentLoop) else await made  # which is awaitable itself
         self._check(loop, chat)
         live.attach(loop)
+        offloads = loop.trajectory.offloads
+        if isinstance(offloads, Offloads) and offloads.directory is not None:
+            await self._conversations.note_files(turn.run_id, str(offloads.directory.absolute()))
         failure: Exception | None = None
         async with create_task_group() as tasks:
             tasks.start_soon(live.keep_writing)

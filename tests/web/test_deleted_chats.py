@@ -1,0 +1,147 @@
+"""What is left of a conversation that was removed: nothing, but calls whose ends nobody knows."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from chat_client import Page
+from streams import chat, stream
+from test_chat_app import WIRE, decided, said
+
+from streamtools import agent_loop, tool
+from streamtools.dispatch import Journal
+from streamtools.pipelines.offloads import Offloading
+from streamtools.web import Chats
+
+pytestmark = pytest.mark.anyio
+WORDS = ("crimson", "ultramarine", "vermilion", "k/1")
+"""In the messages, arguments, results and reasons of the conversation."""
+
+
+class Program:
+    """Conversations whose calls need approvals, are done by the page, are long, happen once, or never end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "results").mkdir()
+        self.paid: list[str] = []
+        self.booked: list[str] = []
+        self.chats = Chats(journal=folder / "chats.db", run=self.run)
+        self.page = Page(self.chats.app(may=lambda request: "ann"))
+
+    def run(self, given: Any) -> Any:
+        @tool(needs_approval=True)
+        def pay(color: str) -> str:
+            """Pays."""
+            self.paid.append(color)
+            return f"paid for {color}"
+
+        @tool(operation="color", scope="conversation")
+        def book(color: str) -> str:
+            """Books."""
+            self.booked.append(color)
+            return f"booked {color}"
+
+        @tool(operation="color", scope="forever")
+        def burn(color: str) -> str:
+            """Burns."""
+            return "burnt"
+
+        @tool(effect="pure")
+        def long(color: str) -> str:
+            """Tells a lot."""
+            return f"{color} " * 500
+
+        @tool(external=True, rests=True)
+        def locate(color: str) -> str:
+            """Says where the user is."""
+            raise AssertionError("the page does that")
+
+        @tool(timeout=0.001)
+        async def hang(color: str) -> str:
+            """Never ends."""
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        long_results = Offloading(above=100, directory=self.folder / "results")
+        tools = [pay, book, burn, long, locate, hang]
+        return agent_loop(
+            self.ask, given.messages(WIRE), tools=tools, wire=WIRE, offload_above=long_results, **given.options
+        )
+
+    def ask(self, messages: list[Any], tools: Any) -> Any:
+        if messages[-1]["role"] != "user":
+            return stream(chat(["Crimson done."], finish="stop"))
+        names = messages[-1]["content"].split()
+        calls = [(f"c{at}", name, '{"color": "crimson"}') for at, name in enumerate(names)]
+        return stream(chat(["I call for crimson."], calls))
+
+    def rows(self) -> dict[str, list[Any]]:
+        """The rows of all tables, as text."""
+        with closing(sqlite3.connect(self.folder / "chats.db")) as connection:
+            names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return {name: [str(row) for row in connection.execute(f'SELECT * FROM "{name}"')] for name in names}
+
+    def left(self, *words: str) -> list[tuple[str, str]]:
+        return [(name, row) for name, rows in self.rows().items() for row in rows for word in words if word in row]
+
+
+async def test_a_removed_conversation_leaves_no_record_no_decision_no_answer_and_no_file(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    page, results = program.page, tmp_path / "results"
+    await page.ask("POST", "/", said("book long", id="m0", chat="k/1:0:"))  # its keys begin nearly alike
+    kept = {name: len(rows) for name, rows in program.rows().items() if name != "sqlite_sequence"}
+    files = {path.name for path in results.iterdir()}
+    for _ in range(2):  # the same again, which nothing of the first may answer
+        asked = await page.ask("POST", "/", said("pay book long locate"))
+        run_id = asked.chunks[0]["messageId"]
+        body = decided(asked.chunks, run_id)
+        body["messages"][0]["parts"][1]["approval"]["reason"] = "ultramarine"
+        body["messages"][0]["parts"].append({"type": "tool-locate", "toolCallId": "c3", "state": "output-available",
+                                             "input": {}, "output": "vermilion"})  # fmt: skip
+        assert (await page.ask("POST", "/", body)).chunks[-2]["type"] == "finish"
+        assert {word for word in WORDS[:3] if program.left(word)} == set(WORDS[:3])
+        assert len(list(results.iterdir())) == len(files) + 1
+        assert (await page.ask("DELETE", "/k")).status == 204
+        assert program.left("ultramarine", "vermilion", f"'{run_id}'", f"{run_id}:", "conversation:k:") == []
+        assert {name: len(rows) for name, rows in program.rows().items() if name != "sqlite_sequence"} == kept
+        assert {path.name for path in results.iterdir()} == files
+    assert (program.paid, program.booked) == (["crimson"] * 2, ["crimson"] * 3)
+    assert await program.chats.history("k/1:0:") is not None
+
+
+async def test_a_call_whose_end_nobody_knows_outlives_its_conversation_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = Program(tmp_path)
+    await program.page.ask("POST", "/", said("hang burn"))
+    store = program.chats.journal.store
+    (unknown,) = await store.calls()
+    assert unknown.state == "unknown"
+    assert (await program.page.ask("DELETE", "/k")).status == 204
+    assert [call.key for call in await store.calls()] == [unknown.key]
+    assert unknown.key in caplog.text
+    assert sorted(call.key.split(":")[:2] for call in await store.calls(completed=True)) == [
+        ["k/1", "0"], ["operation", "forever"]
+    ]  # fmt: skip
+    await store.settle(unknown.key, None)
+    assert await Journal(store).erase("k/1") == []
+
+
+async def test_a_file_that_cannot_be_removed_keeps_the_conversation(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    page = program.page
+    await page.ask("POST", "/", said("long"))
+    (path,) = (tmp_path / "results").iterdir()
+    path.unlink()
+    path.mkdir()  # nobody but a directory resists everybody
+    assert (await page.ask("DELETE", "/k")).status == 500
+    assert (await page.ask("GET", "/k")).status == 200
+    path.rmdir()
+    assert (await page.ask("DELETE", "/k")).status == 204
+    assert (await page.ask("GET", "/k")).status == 404
