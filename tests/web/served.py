@@ -25,7 +25,9 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: Any, *, send_buffer: int | None = None, access_log: bool = False) -> AsyncIterator[int]:
+async def serving(
+    app: Any, *, send_buffer: int | None = None, access_log: bool = False, patience_s: float = 50
+) -> AsyncIterator[int]:
     """Serve an application; gives its port. At the end every connection has to be done within seconds."""
     with closing(socket.socket()) as listener:
         if send_buffer is not None:
@@ -42,7 +44,7 @@ async def serving(app: Any, *, send_buffer: int | None = None, access_log: bool 
         server = _Server(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
-            with anyio.fail_after(50):
+            with anyio.fail_after(patience_s):
                 await server.ready.wait()
                 yield listener.getsockname()[1]
             server.should_exit = True

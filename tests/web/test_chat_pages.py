@@ -1,0 +1,221 @@
+"""The pages of useChat and AG-UI in a real browser, loaded anew behind each event of a run that asks a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from anyio.to_thread import run_sync
+from held_page import TEXTS, THOUGHT, Held, Script
+from served import serving
+from view.browser import Browser, needs_chromium
+
+pytest.importorskip("starlette", reason="THERE IS NO STARLETTE: the pages of useChat and AG-UI were not opened")
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from examples.chat.app import CLIENTS, clients, may, pages
+from streamtools.web import Chats
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.sweep,
+    needs_chromium,
+    pytest.mark.skipif(
+        set(clients()) != set(CLIENTS),
+        reason="NOT OPENED: the pages of useChat and AG-UI are not bundled; `make test-web` does it, with node and npm",
+    ),
+]
+# What a page has read and shows, and how it is used.
+WATCH = """
+globalThis.read = 0; // frames
+globalThis.look = (messages, isBusy, error) => {
+  globalThis.shown = { messages, isBusy, error: error && String(error) };
+};
+const ask = globalThis.fetch;
+globalThis.fetch = async (...request) => {
+  const answer = await ask(...request);
+  if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) return answer;
+  const counted = new TransformStream({ transform(bytes, to) {
+    read += new TextDecoder().decode(bytes).split("\\n\\n").length - 1;
+    to.enqueue(bytes);
+  } });
+  return new Response(answer.body.pipeThrough(counted), answer);
+};
+"""
+WAIT = """
+new Promise((done) => {{
+  const look = () => {condition} ? done(true) : setTimeout(look, 2);
+  setTimeout(() => done(JSON.stringify(globalThis.shown)), {most});
+  look();
+}})
+"""
+PATIENCE_MS = 20_000
+FULL = os.environ.get("STREAMTOOLS_WEB_RUNS") == "2000"
+"""Whether useChat's page is loaded anew behind every event; `make test-web` does so."""
+APART = ("tool", "activity")
+SEND = """
+(() => { const text = document.getElementById("text");
+  Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(text, "Lisbon or Porto?");
+  text.dispatchEvent(new Event("input", { bubbles: true }));
+  text.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true })); })()
+"""
+ASKS = 'document.querySelector(".approve") && !shown.isBusy'
+ENDED = f"JSON.stringify(shown.messages).includes({json.dumps(TEXTS[-1])}) && !shown.isBusy"
+
+
+class Visit:
+    """A person at one page, with a conversation of their own."""
+
+    def __init__(self, browser: Browser, address: str, held: Held, chats: Chats) -> None:
+        self._browser, self._address, self._held, self._chats = browser, address, held, chats
+        self.asked_at: int | None = None
+        """How many frames had passed when the person decided."""
+
+    async def begin(self) -> None:
+        """Opens the page, and asks."""
+        await self._load(self._address)
+        self.url = await run_sync(self._browser.run, "location.href")
+        self.chat = self.url.partition("#")[2]
+        await run_sync(self._browser.run, SEND)
+
+    async def _load(self, url: str) -> None:
+        await run_sync(self._browser.visit, "about:blank")
+        await run_sync(self._browser.open, url)
+
+    async def _until(self, condition: str) -> None:
+        found = await run_sync(self._browser.run, WAIT.format(condition=condition, most=PATIENCE_MS))
+        assert found is True, f"not seen: {condition}; {found}"
+
+    async def decide(self) -> None:
+        """Approves, when the page asks."""
+        await self._until(ASKS)
+        self.asked_at = self._held.sent
+        await run_sync(self._browser.run, 'document.querySelector(".approve").click()')
+
+    async def read(self) -> None:
+        """Waits until the page has read all that has passed, and shows it."""
+        await self._until(f"read >= {self._held.sent - (self.asked_at or 0)}")
+        await run_sync(self._browser.drawn)
+
+    async def reload(self, *, late: bool) -> None:
+        """Loads the page anew. A `late` one joins the run when it has ended since the messages were read."""
+        held, joined = self._held, self._held.joined
+        held.holds_joins = late
+        await self._load(self.url)
+        if late:
+            held.open()
+            while await self._chats.join(self.chat) is not None:
+                await anyio.lowlevel.checkpoint()
+            held.holds_joins = False
+        else:
+            await held.until(lambda: held.joined > joined)
+        held.open()
+
+    async def end(self) -> Any:
+        """Goes on to the end; returns the messages, without what tells one conversation, or pace, from another."""
+        if self.asked_at is None:
+            await self.decide()
+        await self._until(ENDED)
+        shown = await run_sync(self._browser.run, "JSON.stringify(shown)")
+        found = json.loads(re.sub(r"chat/[0-9]+", "chat/1", shown.replace(self.chat, "chat")))
+        messages = found["messages"]
+        assert found == {"messages": messages, "isBusy": False}, "an error is shown"
+        assert len({message.pop("id") for message in messages}) == len(messages), messages
+        for message in messages:
+            for part in message.get("parts", ()):
+                if part["type"] == "reasoning":
+                    part.pop("id", None)  # names the part in the stream
+        # Results of AG-UI are messages, in the order in which they came.
+        return sorted(messages, key=lambda message: str(message) if message["role"] in APART else "")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # uvicorn's
+
+
+async def reloaded_once(visit: Visit, held: Held, asked_at: int, count: int, *, late: bool) -> Any:
+    """Loads the page anew when as many frames have passed as may; returns the messages at the end."""
+    most = held.most or 0
+    await visit.begin()
+    if most > asked_at:
+        await visit.decide()
+    await held.until(lambda: held.is_held or (held.sent == most and most in (asked_at, count)))
+    await visit.read()
+    await visit.reload(late=late)
+    return await visit.end()
+
+
+async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int) -> Any:
+    """Loads a page anew behind each frame of a run, or some, for each of `lates`; returns what it ends with each time."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await chats.app(may=may)(scope, receive, send)
+
+    held = Held(app)
+    script = Script(held)
+    chats = Chats(journal=folder / "chats.db", run=script.run)
+    routes = [*pages(), Mount("/chats", held)]
+    with Browser(folder / "profile") as browser:
+        await run_sync(lambda: browser.command("Page.addScriptToEvaluateOnNewDocument", source=WATCH))
+        async with chats, serving(Starlette(routes=routes), patience_s=1100) as port:
+
+            def visit() -> Visit:
+                return Visit(browser, f"http://127.0.0.1:{port}/{name}/", held, chats)
+
+            held.begin(10_000)
+            first = visit()
+            await first.begin()
+            whole = await first.end()
+            asked_at, count = first.asked_at or 0, held.sent
+            wrong: list[Any] = []
+            indices = sorted({*range(0, count + 1, stride), asked_at, asked_at + 1, count})
+            for index, late in product(indices, lates):
+                held.begin(index)
+                found: Any = "it stands still"
+                with anyio.move_on_after(PATIENCE_MS / 250):
+                    try:
+                        found = await reloaded_once(visit(), held, asked_at, count, late=late)
+                    except AssertionError as error:
+                        found = str(error)
+                if found != whole:
+                    wrong.append((index, late, found))
+            assert set(script.booked.values()) == {1}
+            assert browser.complaints == []
+    times = len(indices) * len(lates)
+    print(f"\n{name}: loaded anew behind {len(indices)} of {count} events, {times} times: {len(wrong)} went wrong")
+    assert not wrong, wrong[:3]
+    return whole
+
+
+@pytest.mark.deadline(1200)
+async def test_a_page_of_use_chat_that_is_loaded_anew_behind_any_event_ends_with_the_same_messages(
+    tmp_path: Path,
+) -> None:
+    whole = await reloaded("use-chat", tmp_path, (False, True), 1 if FULL else 9)
+    said, answer = whole
+    assert (said["role"], answer["role"]) == ("user", "assistant")
+    shown = [part.get("text") or part.get("output") for part in answer["parts"] if part["type"] != "step-start"]
+    seen = [{"seen": at} for at in ("Lisbon", "Porto", "trains")]
+    assert shown == [THOUGHT, TEXTS[0], *seen[:2], TEXTS[1], seen[2], "2 booked", TEXTS[2]]
+
+
+@pytest.mark.deadline(1200)
+async def test_a_page_of_ag_ui_that_is_loaded_anew_behind_any_event_ends_with_the_same_messages(
+    tmp_path: Path,
+) -> None:
+    whole = await reloaded("ag-ui", tmp_path, (False,), 3 if FULL else 9)
+    assert [one["content"] for one in whole[1:5]] == [THOUGHT, *TEXTS]
+    calls = [call["id"] for one in whole for call in one.get("toolCalls", ())]
+    assert calls == ["call_0_0", "call_0_1", "call_1_0", "call_1_1"]
+    results = [(one["toolCallId"], one["content"]) for one in whole if one["role"] == "tool"]
+    said = [*(f'{{"seen":"{at}"}}' for at in ("Lisbon", "Porto", "trains")), "2 booked"]
+    assert sorted(results) == list(zip(calls, said, strict=True))
