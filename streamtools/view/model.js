@@ -200,6 +200,7 @@ const KINDS = [
   ["stream", "model answers"],
   ["tool", "tools run"],
   ["approval", "waits for approval"],
+  ["retry", "before another attempt"],
   ["wait", "calls wait"],
   ["request", "model is asked"],
   ["other", "between steps"],
@@ -211,12 +212,15 @@ function spent(steps, from, to) {
     if (start !== undefined && end > start) turns.push([start, 1, kind], [end, -1, kind]);
   };
   for (const step of steps) {
-    if (step.asksModel !== false) during(4, step.start, step.streamStart ?? endOf(step));
+    if (step.asksModel !== false) during(5, step.start, step.streamStart ?? endOf(step));
     during(0, step.streamStart, step.streamEnd ?? endOf(step));
     for (const id of step.calls) {
       const call = model.calls[id];
-      for (const [, start, end] of call.tries) during(1, start, end ?? endOf(call));
-      for (const [reason, start, end] of call.waits) during(reason === "approval" ? 2 : 3, start, end ?? endOf(call));
+      call.tries.forEach(([, start, end], at) => {
+        during(1, start, end ?? endOf(call));
+        if (at) during(3, call.tries[at - 1][2] ?? start, start);
+      });
+      for (const [reason, start, end] of call.waits) during(reason === "approval" ? 2 : 4, start, end ?? endOf(call));
     }
   }
   turns.sort((one, other) => one[0] - other[0]);
@@ -225,11 +229,11 @@ function spent(steps, from, to) {
   let at = from;
   for (const [time, change, kind] of turns) {
     const current = open.findIndex((count) => count > 0);
-    sums[current < 0 ? 5 : current] += Math.max(0, Math.min(time, to) - at);
+    sums[current < 0 ? 6 : current] += Math.max(0, Math.min(time, to) - at);
     at = Math.max(at, time);
     open[kind] += change;
   }
-  sums[5] += Math.max(0, to - at);
+  sums[6] += Math.max(0, to - at);
   return sums;
 }
 

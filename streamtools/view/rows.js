@@ -153,7 +153,7 @@ function textOfRow(row) {
     return [
       make(
         "p",
-        { class: "first", style: null },
+        { class: "first" },
         make("b", { class: "name" }, row.again ? "Resumed" : "You"),
         lane.question ? foreign(lane.question, "said") : quiet(row.again ? lane.runId : "the question is not recorded"),
       ),
@@ -191,17 +191,24 @@ function textOfStepRow(row) {
   ].filter(Boolean);
 }
 
+// Long arguments of one tool differ at their ends: paths, addresses, numbers.
+function withoutMiddle(text) {
+  const most = Math.max(16, Math.round(places.letters * 0.42)),
+    half = Math.floor(most / 2);
+  return text.length <= most ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
+}
+
 function textOfCall(call) {
   const phase = phaseOf(call),
     known = phase === null || now() >= (call.whole ?? Infinity);
   const first = make("p", { class: "first" }, foreign(nameOf(call), "name"));
-  if (known && call.argument) first.append(foreign(shown(call.argument), "argument"));
+  if (known && call.argument) first.append(foreign(withoutMiddle(call.argument), "argument"));
   if (phase !== null) first.append(make("span", { class: "word" }, wordOf(thenOf(call))));
   else if (call.outcome === "ok" && call.answer)
-    first.append(make("span", { class: "arrow-word" }, "→"), foreign(shown(call.answer), "answer"));
+    first.append(make("span", { class: "arrow-word" }, "→"), foreign(call.answer, "answer"));
   else {
     first.append(make("span", { class: `outcome ${moodOf(call)}` }, wordOf(call)));
-    if (call.reason) first.append(foreign(shown(call.reason), `reason-word ${moodOf(call)}`));
+    if (call.reason) first.append(foreign(call.reason, `reason-word ${moodOf(call)}`));
   }
   const told = phase === null && troubled(call) && call.toModel;
   return told

@@ -118,7 +118,14 @@ function fillRow(element, row, index, area, window) {
     sign,
     make("div", { class: "texts" }, ...textOfRow(row)),
   );
-  element.replaceChildren(label, make("div", { class: "took" }, tookOf(row)), trackOf(row, area));
+  const track = trackOf(row, area);
+  if (row.kind === "call" && phases === null) {
+    // What has no room beside the bar is said before it.
+    const beside = track.querySelector(".caption")?.textContent ?? "",
+      rest = [attemptsOf(lane), waitedOn(lane)].filter((text) => text && !beside.includes(text.replace(" for this one", "")));
+    if (rest.length) label.querySelector(".first").append(make("span", { class: "critical" }, rest.join(", ")));
+  }
+  element.replaceChildren(label, make("div", { class: "took" }, tookOf(row)), track);
 }
 
 // True or false for a row that holds others.
@@ -235,7 +242,7 @@ function addCaption(track, row, area) {
   const [left, right] = [share(call.start) * area.width, share(endOf(call)) * area.width];
   if (right < 0 || left > area.width) return;
   const letter = parseFloat(getComputedStyle(byId("scroller")).fontSize) * 0.5;
-  for (const text of captionsOf(call)) {
+  for (const text of captionsOf(call, row.level)) {
     const wide = text.length * letter + 18,
       after = Math.max(0, right) + wide <= area.width;
     if (!after && left - wide < 0) continue;
@@ -248,17 +255,19 @@ function addCaption(track, row, area) {
 }
 
 // The fullest first: the first that has room is taken.
-function captionsOf(call) {
+function captionsOf(call, level) {
   if (call.end === undefined) return [];
   if (!call.tries.length) return call.outcome === "server" ? ["run by the provider"] : ["did not run"];
   const waited = longestWait(call),
     wait = waited === null ? null : `waited ${duration(waited[1])} for ${reasonOf(waited[0])}`,
-    tries = call.tries.length > 1 ? `${call.tries.length} attempts` : null,
+    tries = attemptsOf(call),
     step = model.steps[call.step],
-    early = call.end <= (step.streamEnd ?? 0) ? "done while the model wrote" : null;
+    early = level === 2 && call.end <= (step.streamEnd ?? 0) ? "done while the model wrote" : null;
   const all = [wait, tries, waitedOn(call) ?? early].filter(Boolean);
   return [all.join(", "), ...(waitedOn(call) ? [waitedOn(call), waitedOn(call).replace(" for this one", "")] : []), ...all];
 }
+
+const attemptsOf = (call) => (call.tries.length > 1 ? `${call.tries.length} attempts` : null);
 
 function longestWait(call) {
   if (!call.waits.length) return null;
