@@ -132,8 +132,8 @@ function whyNot(call) {
   return section(
     ran ? "Why it failed" : "Why it did not run",
     make("p", { class: `why ${moodOf(call)}`, dir: "auto" }, call.error),
-    call.toModel ? make("p", { class: "dim small" }, "The model was told:") : null,
-    call.toModel ? block(call.toModel) : null,
+    toldOf(call) ? make("p", { class: "dim small" }, toldOf(call)) : null,
+    toldOf(call) ? block(call.toModel) : null,
   );
 }
 

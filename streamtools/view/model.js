@@ -259,32 +259,16 @@ function duration(micros) {
 }
 const moment = (micros) => (micros < 60e6 ? `${(micros / 1e6).toFixed(3)} s` : duration(micros));
 
-function sentence(lane) {
-  if (isRun(lane)) return `You asked: ${lane.question ?? "not recorded"}`;
-  if (isGroup(lane)) return `${groupName(lane)}, ${groupWords(lane).map(([text]) => text).join(", ")}`;
-  const phase = phaseOf(lane),
-    word = wordOf(thenOf(lane));
-  if (phase === "before") return `${isStep(lane) ? stepName(lane) : `Call ${labelOf(lane)}`}, not begun at this moment`;
-  if (isStep(lane)) {
-    const tokens = lane.usage
-      ? `, ${number(lane.usage.input_tokens ?? 0)} tokens in and ${number(lane.usage.output_tokens ?? 0)} out`
-      : "";
-    return `${stepName(lane)}, ${lane.model ?? "no model"}, ${word}, ${duration(endOf(lane) - lane.start)}, ${lane.calls.length} calls${tokens}`;
-  }
+// What a row shows by bars and shapes alone, in words.
+function inWords(lane) {
+  if (isRun(lane) || phaseOf(lane) === "before") return "";
+  const word = wordOf(thenOf(lane)),
+    began = `began at ${moment(lane.start)}, took ${duration(endOf(lane) - lane.start)}`;
+  if (!isCall(lane)) return `, ${word}, ${began}`;
   const waits = lane.waits.map(
-    ([reason, start, end]) => `waited ${duration((end ?? endOf(lane)) - start)} for ${reasonOf(reason)}`,
+    ([reason, start, end]) => `, waited ${duration((end ?? endOf(lane)) - start)} for ${reasonOf(reason)}`,
   );
-  return [
-    `Call ${labelOf(lane)} of step ${model.steps[lane.step].number + 1}`,
-    word,
-    phase === null ? (lane.answer ?? lane.reason ?? "") : "",
-    `began at ${moment(lane.start)}`,
-    `took ${duration(endOf(lane) - lane.start)}`,
-    ...waits,
-    waitedOn(lane) ?? "",
-  ]
-    .filter(Boolean)
-    .join(", ");
+  return `, ${word}, ${began}${waits.join("")}${waitedOn(lane) ? `, ${waitedOn(lane)}` : ""}`;
 }
 
 // -- elements: text is always a text node --

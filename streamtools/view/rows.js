@@ -114,7 +114,7 @@ function linesOf(row) {
     text ? Math.min(most, Math.ceil((text.length + taken) / places.letters)) : 0;
   if (row.kind === "run") return Math.max(1, lines(row.lane.question, 2, 6));
   if (row.kind === "user") return Math.max(1, lines(row.text, 2, 6));
-  if (row.kind === "call") return row.lane.toModel && troubled(row.lane) ? 2 : 1;
+  if (row.kind === "call") return toldOf(row.lane) ? 2 : 1;
   if (row.kind === "step") return 1 + lines(textOfStep(row), row.last ? 4 : 1) + (row.lane.error ? 1 : 0);
   return 1;
 }
@@ -210,8 +210,14 @@ function textOfCall(call) {
     first.append(make("span", { class: `outcome ${moodOf(call)}` }, wordOf(call)));
     if (call.reason) first.append(foreign(call.reason, `reason-word ${moodOf(call)}`));
   }
-  const told = phase === null && troubled(call) && call.toModel;
-  return told
-    ? [first, make("p", { class: "told" }, "The model was told: ", foreign(`“${told.split("\n")[0]}”`, ""))]
-    : [first];
+  const told = phase === null ? toldOf(call) : null;
+  if (!told) return [first];
+  return [first, make("p", { class: "told" }, told, foreign(`“${call.toModel.split("\n")[0]}”`, ""))];
+}
+
+// The model was told if it was asked again; of a call that waits for a person there is nothing to tell yet.
+function toldOf(call) {
+  const step = model.steps[call.step];
+  if (!call.toModel || !troubled(call) || step.outcome === "suspended") return null;
+  return model.steps[step.id + 1]?.run === step.run ? "The model was told: " : "For the model: ";
 }

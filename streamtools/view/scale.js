@@ -118,8 +118,15 @@ function centre() {
 function fitRow(ref) {
   const lane = laneOf(ref);
   if (lane.start === undefined) return fit();
-  const start = fold(lane.start),
-    span = Math.max(40, fold(endOf(lane)) - start);
+  let [from, to] = [lane.start, endOf(lane)];
+  // A short run after a long wait: the run is wanted, and the wait of who asks again.
+  if (isCall(lane) && lane.tries.length) {
+    const [began, ended] = [lane.tries[0][1], lane.tries.at(-1)[2] ?? to],
+      seen = share(began) >= 0 && share(ended) <= 1 && share(ended) - share(began) > 0.2;
+    if ((ended - began) * 8 < to - from && !seen) [from, to] = [began, ended];
+  }
+  const start = fold(from),
+    span = Math.max(40, fold(to) - start);
   look(start - span * 0.12, start + span * 1.3);
 }
 

@@ -103,7 +103,6 @@ function fillRow(element, row, index, area, window) {
     "aria-setsize": model.rows.length,
     "aria-posinset": index + 1,
     "aria-level": row.level ?? 1,
-    "aria-label": shown(row.text ? `You said: ${row.text}` : sentence(lane)),
   };
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   const folded = isFolded(row);
@@ -125,7 +124,8 @@ function fillRow(element, row, index, area, window) {
       rest = [attemptsOf(lane), waitedOn(lane)].filter((text) => text && !beside.includes(text.replace(" for this one", "")));
     if (rest.length) label.querySelector(".first").append(make("span", { class: "critical" }, rest.join(", ")));
   }
-  element.replaceChildren(label, make("div", { class: "took" }, tookOf(row)), track);
+  const words = make("span", { class: "hidden" }, row.text ? "" : inWords(lane));
+  element.replaceChildren(label, words, make("div", { class: "took", "aria-hidden": "true" }, tookOf(row)), track);
 }
 
 // True or false for a row that holds others.
@@ -147,7 +147,7 @@ const ranFor = (call) => call.tries.reduce((sum, [, start, end]) => sum + (end ?
 // -- bars --
 
 function trackOf(row, area) {
-  const track = make("div", { class: "track" });
+  const track = make("div", { class: "track", "aria-hidden": "true" });
   if (row.kind === "user" || row.kind === "run") return track;
   const { lane } = row,
     bars = row.kind === "step" ? stepBars(lane) : row.kind === "group" ? groupBars(lane, area) : callBars(lane);
