@@ -546,7 +546,7 @@ class Observation(CausedEvent):
     """``advisory``: the tool has no schema that could be enforced; only its own check stood before it."""
     coercions: tuple[str, ...] = field(default=(), kw_only=True)
     """The coercions that made the arguments fit: path and kind (``priority: string to integer``)."""
-    validation_error: str | None = field(default=None, kw_only=True)
+    validation_error: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """Why the arguments did not fit; without the values."""
     validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The typed arguments by parameter name."""

@@ -145,6 +145,7 @@ def test_a_module_alone_means_all_of_its_tools(capsys: pytest.CaptureFixture[str
         (["show", "empty_tools"], 1, "the module has no tools; name a function: empty_tools:function"),
         (["show", "./shop_tools.py"], 1, "expected package.module:function, got './shop_tools.py'"),
         (["show", "shop_tools:add", "--targets", "morse"], 2, "unknown target 'morse'; known: openai, "),
+        (["show", "shop_tools:add", "--targets", "claude"], 2, "unknown target 'claude'; write 'anthropic.messages'; "),
         (["show", "shop_tools:add", "--targets", ","], 2, "names no target"),
         (["show", "shop_tools:add", "--targets", "ollama.strict"], 2, "ollama.chat has no strict form"),
         (["diff", "shop_tools:add", "--targets", "openai"], 2, "two are needed to compare"),

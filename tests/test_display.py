@@ -112,7 +112,10 @@ SHOWN: dict[str, tuple[Any, str]] = {
         "Exported(tool=Tool(name='pay'), wire='anthropic.messages', name='pay')",
     ),
     "a pipeline": (pipeline(b"", trajectory=None).turn, "Turn(complete=False)"),
-    "a run": (agent_loop(lambda *_: None, [], wire="anthropic.messages"), "AgentLoop(outcome=None, turns=())"),
+    "a run": (
+        agent_loop(lambda *_: None, [], wire="anthropic.messages"),
+        "AgentLoop(outcome=None, turns=<tuple of 0>)",
+    ),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 # The last two as a shell counts them: 128 and the number of the signal, SIGINT and SIGPIPE.
@@ -50,17 +50,6 @@ def add_command(
 def listed(title: str, names: Iterable[str]) -> str:
     """Formats names as a paragraph for a page of help."""
     return f"{title}:\n" + textwrap.fill(", ".join(names), 78, initial_indent="  ", subsequent_indent="  ") + "\n\n"
-
-
-def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
-    """Returns the type of an argument that is one of these names."""
-
-    def named(text: str) -> str:
-        if text not in known:
-            raise argparse.ArgumentTypeError(f"unknown {what} {text!r}; known: {', '.join(known)}")
-        return text
-
-    return named
 
 
 def cells(text: str) -> int:

@@ -19,8 +19,8 @@ from ..record.recording import is_recording
 from ..stages import AUTO, DEFAULT, DIALECTS, StageList, text_calls
 from ..text import cut, printable, type_name
 from ..turn import Turn
-from ..wires import names
-from .common import FAILED, add_command, listed, one_of, pad
+from ..wires import meant, names
+from .common import FAILED, add_command, listed, pad
 
 LABEL = 11  # cells before the text
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
@@ -66,7 +66,7 @@ def add(commands: Any) -> None:
         nargs="+",
         help="a captured body, a recording, or a directory of them; - for standard input",
     )
-    add("--wire", type=one_of("wire", names()), metavar="WIRE", help="what the bodies speak (default: found from them)")
+    add("--wire", type=_wire_named, metavar="WIRE", help="what the bodies speak (default: found from them)")
     add(
         "--calls-in-text",
         choices=[AUTO, *DIALECTS],
@@ -74,6 +74,13 @@ def add(commands: Any) -> None:
         help="read calls that stand in the text: hermes, ...; auto",
     )
     add("--json", action="store_true", help="print JSON, for programs: an object, or for several files one a line")
+
+
+def _wire_named(text: str) -> str:
+    """Returns the name of a wire, as the type of an argument."""
+    if text not in names():
+        raise argparse.ArgumentTypeError(f"unknown wire {text!r}; {meant(text, names())}")
+    return text
 
 
 def _decode(options: argparse.Namespace) -> int:

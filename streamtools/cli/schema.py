@@ -16,6 +16,7 @@ from ..exports import Exported, diff, export, parts, targets
 from ..text import printable, type_name
 from ..tools import Tool, tool
 from ..tools.entries import STRICT, short_names
+from ..wires import meant
 from .common import FAILED, UsageError, add_command, listed
 
 LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
@@ -98,8 +99,7 @@ def _targets(text: str) -> list[str]:
         plain = name.removesuffix(STRICT)
         full = short_names().get(plain, plain)
         if full not in targets():
-            known = ", ".join([*short_names(), *targets()])
-            raise argparse.ArgumentTypeError(f"unknown target {name!r}; known: {known}")
+            raise argparse.ArgumentTypeError(f"unknown target {name!r}; {meant(plain, [*short_names(), *targets()])}")
         if plain != name and full not in strict:
             raise argparse.ArgumentTypeError(f"{full} has no strict form; these have: {', '.join(strict)}")
         found.append(full + name[len(plain) :])

@@ -44,7 +44,7 @@ from ..history import with_results
 from ..limits import Limits, checked_bound
 from ..modes import NativeToolAdapter, StreamingAdapter, ToolCallingAdapter
 from ..parts import FINISHES, RunOutcome, ToolCall, Usage
-from ..text import shown_by
+from ..text import described
 from ..tools import AnyTool, AnyTools
 from ..tools.toolset import checked_list
 from ..turn import Turn
@@ -297,7 +297,8 @@ class AgentLoop:
         self._iterated = False  # somebody waits for the next event
         self._unshown: Event | None = None
 
-    __repr__ = shown_by("outcome", "turns")
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(outcome={self.outcome!r}, turns=<{described(self.turns)}>)"
 
     @property
     def turn(self) -> Turn:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..dispatch.options import LEAVES_CALLS
+from ..limits import Limits
 from ..tools.callables import accepts
 from ..turn import Turn
 from ..wires import Wire, find
@@ -17,6 +18,7 @@ from ..wires import Wire, find
 _INSTEAD_OF: Mapping[str, str] = {
     "observers": "pass trajectory=Trajectory(observers=[...]), which all steps share",
     "max_turns": "write max_steps=...",
+    "timeout": "write limits=Limits(tool_timeout=..., run_timeout=...)",
 }
 _TURN = frozenset(name for name in dir(Turn) if not name.startswith("_"))
 _MODELS = ("model", "system", "temperature", "max_tokens", "client", "instructions", "tool_choice")
@@ -96,6 +98,8 @@ def _instead_of(option: str, known: Collection[str]) -> str:
         return "it belongs to the request, which call_model makes"
     if option in _INSTEAD_OF:
         return _INSTEAD_OF[option]
+    if option in Limits.__dataclass_fields__:
+        return f"it is a limit; write limits=Limits({option}=...)"
     near = get_close_matches(option, known, 1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
 

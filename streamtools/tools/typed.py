@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
@@ -91,7 +91,10 @@ class TypedBinder:
         parameter = placement.only(tool, "its function takes the model, in one parameter")
         is_model = inspect.isclass(model) and issubclass(model, BaseModel)
         if not (is_model or is_typeddict(model) or is_dataclass(model)):
-            raise refuse(tool, "model: expected a pydantic BaseModel, a dataclass or a TypedDict")
+            given = model.__name__ if inspect.isclass(model) else cut(str(model), MAX_KEY_CHARS)
+            given = given if inspect.isclass(model) or get_origin(model) else f"an object of {type_name(model)}"
+            wanted = "expected a pydantic BaseModel, a dataclass or a TypedDict, as a class"
+            raise refuse(tool, f"{wanted}, got {given}; of another type make a field of such a class")
         compiled = _compiled(model, tool)
         typed = TypedArguments.of(tool, compiled, coerce)
         return cls(schema=compiled.schema, typed=typed, placement=placement, model=parameter.name)

@@ -304,6 +304,21 @@ OPTIONS = [
     Mistake(
         "a type of no object", "export_output(int, CHAT)", "ToolDefinitionError", "a pydantic BaseModel, a dataclass"
     ),
+    Mistake(
+        "an answer that is a list",
+        "pipeline(stream, output=list[int])",
+        "ToolDefinitionError",
+        "got list[int]; of another type make a field of such a class",
+    ),
+    Mistake(
+        "an answer by an example",
+        "class City(BaseModel):\n    name: str\nparse(stream, output=City(name='Rome'))",
+        "ToolDefinitionError",
+        "as a class, got an object of City",
+    ),
+    Mistake(
+        "an answer that is none", "parse(stream, output=BaseModel).output_as(BaseModel)", "ValueError", "no output: "
+    ),
     Mistake("an unknown exporter", "configure('jaeger')", "ValueError", "must be one of otlp, jaeger-file"),
 ]
 
@@ -340,6 +355,13 @@ RUNS = [
     Mistake(
         "another library's option", "agent_loop(ask, messages, wire=CHAT, max_turns=3)", "TypeError", "max_steps=..."
     ),
+    Mistake(
+        "a limit as an option",
+        "agent_loop(ask, messages, wire=CHAT, tool_timeout=3)",
+        "TypeError",
+        "write limits=Limits(tool_timeout=...)",
+    ),
+    Mistake("a timeout", "agent_loop(ask, messages, wire=CHAT, timeout=3)", "TypeError", "limits=Limits(tool_timeout"),
     Mistake(
         "an option of the request",
         "agent_loop(ask, messages, wire=CHAT, temperature=0)",
