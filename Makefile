@@ -6,6 +6,8 @@ LOCKED ?=
 VENV := $(if $(LOCKED),.venv-locked,.venv)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What makes the site: it wants nothing that pyproject.toml names, so it is pinned here.
+SITE := zensical==0.0.73 griffelib==2.4.1
 # What is compared with: litellm cannot live beside the SDKs' current versions.
 COMPARE := .venv-compare
 COMPARE_LITELLM := .venv-compare-litellm
@@ -51,7 +53,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo chat test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest test-pythons dist api lock audit instructions mutants bench bench-load bench-compare format clean help
+.PHONY: demo chat test test-all thorough sweeps fuzz soak test-integrations test-agents test-backends test-web test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest test-pythons dist api lock audit instructions mutants bench bench-load bench-compare docs format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -80,7 +82,7 @@ unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples
 # The quick tests are among the thorough ones and are not run twice.
 test-all: export STREAMTOOLS_TESTS := full
 test-all: export SEED := 2026
-test-all: lint types thorough sweeps fuzz instructions test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
+test-all: lint types thorough sweeps fuzz instructions test-oldest test-dbos docs  ## all that must pass before it lands; neither the SDKs nor the cluster
 
 thorough: export STREAMTOOLS_TESTS := full
 thorough: $(VENV)/.dev  ## every case and example of each law, with branch coverage
@@ -163,12 +165,16 @@ lock: .venv-release/.installed  ## write release/dev.lock again: the development
 audit: .venv-release/.installed  ## does the lock meet pyproject.toml, and do the packages have its hashes?
 	.venv-release/bin/python -m release.lock --check
 
+docs: .venv-docs/.installed  ## the documentation site in build/docs/site, strictly; asks only the package index, once
+	@if test -e $<; then .venv-docs/bin/python docs/build_site.py; \
+	else echo "THE SITE IS NOT BUILT: there is no Zensical without the package index." >&2; fi
+
 format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) .venv-locked .venv-release $(PYDANTICS:%=.venv-pydantic-%) .venv-python-* .venv-ray .venv-dbos .aimock .node-web
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) .venv-locked .venv-release $(PYDANTICS:%=.venv-pydantic-%) .venv-python-* .venv-ray .venv-dbos .venv-docs .aimock .node-web
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -228,6 +234,12 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.py | $(BIN)/pip
 	  || { echo "$(NO_SERVER)" >&2; $(OLDEST)/bin/python -m pip --disable-pip-version-check --quiet \
 	    install -c $(OLDEST)/lowest.txt -e '.[$(OLDEST_HAS)]'; }
 	@touch $@
+
+.venv-docs/.installed: Makefile pyproject.toml | $(BIN)/pip
+	@echo "Installing streamtools and Zensical into .venv-docs (once) ..."
+	@$(BIN)/python -m venv .venv-docs
+	@rm -f $@; .venv-docs/bin/python -m pip --disable-pip-version-check --quiet install -e . $(SITE) \
+	  && touch $@ || echo "The package index cannot be reached; nothing makes the site." >&2
 
 .aimock/.installed: Makefile
 	@mkdir -p .aimock

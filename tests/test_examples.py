@@ -33,6 +33,7 @@ PAGES = [
     *(
         REPOSITORY / "docs" / name
         for name in (
+            "index.md",
             "tools.md",
             "dispatch.md",
             "attempts.md",
