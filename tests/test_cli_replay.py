@@ -40,13 +40,12 @@ def test_replay_shows_the_run(path: str, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["replay", path, "--speed", "1000"]) == 0
     out = capsys.readouterr().out
     for words in (
-        "step 1 · anthropic.messages",
+        "Step 1 · ",
         "Let me look.",
-        'get_weather {"city": "Oslo"}',
-        "= rain in Oslo",
+        "get_weather Oslo → rain in Oslo",
         "Rain.",
     ):
-        assert words in out
+        assert words in out, out
     assert "2 steps · 1 call" in out
 
 
@@ -118,7 +117,7 @@ def test_view_makes_a_page_of_a_recording_or_prints_it(path: str, capsys: pytest
     assert capsys.readouterr().out == "run.html\n"
     assert "rain in Oslo" in Path("run.html").read_text(encoding="utf-8")
     assert main(["view", path, "--terminal"]) == 0
-    assert "= rain in Oslo" in capsys.readouterr().out
+    assert "rain in Oslo" in capsys.readouterr().out
 
 
 def test_without_rich_a_replay_is_plain_and_names_the_extra(

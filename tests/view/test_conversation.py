@@ -106,7 +106,8 @@ CAPTIONS_ON_BARS = """
   const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0.5;
   const bars = boxes(".seg:not(.line)"), track = row.querySelector(".track").getBoundingClientRect();
   const outside = boxes(".caption").filter((one) => one.left < track.left - 1 || one.right > track.right + 1);
-  return [...boxes(".caption").filter((one) => bars.some((bar) => meet(one, bar))), ...outside].map(() => row.innerText);
+  const over = boxes(".caption").filter((one) => bars.some((bar) => meet(one, bar)));
+  return [...over, ...outside].map(() => row.innerText);
 })
 """
 COLOURS = """
@@ -215,7 +216,9 @@ def pointed(browser: Browser, selector: str, to: float | None = None, *, clicks:
             for part in (0.3, 0.7, 1):
                 where = x + (end - x) * part
                 browser.command("Input.dispatchMouseEvent", type="mouseMoved", x=where, y=y, button="left", buttons=1)
-        browser.command("Input.dispatchMouseEvent", type="mouseReleased", x=end, y=y, **{**button, "clickCount": number})
+        browser.command(
+            "Input.dispatchMouseEvent", type="mouseReleased", x=end, y=y, **{**button, "clickCount": number}
+        )
     browser.drawn()
 
 
@@ -279,7 +282,13 @@ COPIED = """
   return window.copied;
 })
 """
-HARD = {"city": 'T\u202eo"kyo\n\u2028', "big": 12345678901234567890, "flag": True, "none": None, "deep": [1.5, {"a": []}]}
+HARD = {
+    "city": 'T\u202eo"kyo\n\u2028',
+    "big": 12345678901234567890,
+    "flag": True,
+    "none": None,
+    "deep": [1.5, {"a": []}],
+}
 
 
 def test_a_call_can_be_linked_to_and_copied(chromium: Browser, tmp_path: Path) -> None:
@@ -333,7 +342,9 @@ def run_copied(source: str, result: object) -> list[dict[str, Any]]:
 
 def test_every_step_is_printed(chromium: Browser, tmp_path: Path) -> None:
     shown(chromium, page(anyio.run(seen, ten_kinds()["fifty steps"])), tmp_path)
-    chromium.run("addEventListener('beforeprint', () => { window.printed = document.querySelectorAll('.row').length; })")
+    chromium.run(
+        "addEventListener('beforeprint', () => { window.printed = document.querySelectorAll('.row').length; })"
+    )
     paper = base64.b64decode(chromium.command("Page.printToPDF", printBackground=True)["data"])
     assert chromium.run("window.printed") == 100
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3

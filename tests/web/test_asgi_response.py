@@ -17,6 +17,7 @@ from streams import anthropic, chat, hanging, sse, stream
 
 from streamtools import Event, Limits, TextDelta, ToolCallValidated, ToolError, Turn, pipeline, tool
 from streamtools.errors import LocalProtocolError
+from streamtools.events import EventBase
 from streamtools.framing import SSEDecoder
 from streamtools.integrations import EventStreamResponse, Run, RunEnd, encode_event
 from streamtools.testing import ScriptedSource
@@ -504,4 +505,4 @@ async def test_an_option_that_cannot_be_used_is_refused(options: dict[str, Any],
 
 
 def test_what_the_default_does_not_name_is_not_sent() -> None:
-    assert encode_event(Event()) is None
+    assert encode_event(EventBase()) is None

@@ -12,7 +12,7 @@ from shown_runs import CLIENT_TOOL, Shown, fed, random_runs, shown_runs
 from streams import chat, stream
 
 from streamtools import agent_loop, pipeline
-from streamtools.events import Event, TextDelta
+from streamtools.events import EventBase, TextDelta
 from streamtools.integrations import EventStreamResponse
 from streamtools.web.ag_ui import AGUI
 from streamtools.web.chat_completions import ChatCompletions
@@ -37,7 +37,7 @@ def written(frames: Any) -> bytes:
     return b"".join(map(framed, frames))
 
 
-class Other(Event):
+class Other(EventBase):
     """An event that no encoder knows."""
 
 

@@ -14,7 +14,7 @@ from view.browser import Browser, needs_chromium
 pytest.importorskip("starlette", reason="THERE IS NO STARLETTE: the chat of the examples was not opened")
 from examples.chat.app import page_app
 
-AXE = Path(__file__).parents[3] / ".node-web/node_modules/axe-core/axe.min.js"
+AXE = Path(__file__).parents[2] / ".node-web/node_modules/axe-core/axe.min.js"
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.thorough,
