@@ -19,7 +19,6 @@ from ..events import (
     AttemptDiscarded,
     CausedEvent,
     Event,
-    EventBase,
     EventsDropped,
     MessageAdded,
     Observation,
@@ -60,13 +59,13 @@ from .picture import (
     waits_before,
     words_of,
 )
-from .summary import MOST_OPENING, TellingArguments, question_in, sum_up, text_of
+from .summary import MOST_OPENING, CallLabels, question_in, sum_up, text_of
 
 MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
 PROVIDERS, LEFT = "server", "left_alone"
 """The ends of calls that have no observation: run by the provider, or reported and left to others."""
 
-_PIECES: Mapping[type[EventBase], str] = {
+_PIECES: Mapping[type[Event], str] = {
     TextStart: "text",
     TextDelta: "text",
     TextEnd: "text",
@@ -117,7 +116,7 @@ class Drawing:
         self._marks: dict[int, int] = {}  # seq -> position of its mark
         self._latest_text: dict[int, int] = {}  # step -> its latest text or reasoning
         self._asked: dict[int, Span] = {}  # call -> the approval that it waits for
-        self._arguments = TellingArguments()
+        self._labels = CallLabels()
 
     def feed(self, event: Event, at: float | None = None) -> None:
         """Draws an event. `at` is the time of being seen, on `time.monotonic`, for deltas, which have none."""
@@ -423,7 +422,7 @@ class Drawing:
             call.facts.append(("normalized", ", ".join(event.call.normalizations)))
         if self.content and event.call.arguments_text:
             call.arguments = self._cut(event.call.arguments_text)
-            for one in self._arguments.label(call):
+            for one in self._labels.label(call):
                 self.picture.touch(one)
         return call
 
@@ -500,7 +499,7 @@ UNREAD = frozenset({"discarded", "suspended"})  # the ends whose text no model r
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
 _WHEN = {"next": "behind the results", "now": "at once"}
 
-_DRAWS: Mapping[type[EventBase], Callable[[Any, Any], Lane]] = {
+_DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
     StepStart: Drawing._step_start,
     StreamStart: Drawing._stream_start,
     StreamEnd: Drawing._stream_end,

@@ -21,7 +21,7 @@ from .drawing import UNREAD
 from .lanes import CallLane, RunHead, Span, StepLane, StreamPiece, Try
 from .picture import BY_CODE, DECIDED, ORIGIN, Arrow, Picture, early_fact
 from .span_files import SECONDS, SpanKey, StoredSpan, items, read_spans, whole_number
-from .summary import MOST_OPENING, TellingArguments, question_in, sum_up
+from .summary import MOST_OPENING, CallLabels, question_in, sum_up
 
 __all__ = ["draw_traces"]
 
@@ -128,7 +128,7 @@ class _SpanDrawing:
         self._numbers: dict[str, set[int]] = {}  # of the latest one's steps
         self._above: dict[int, set[SpanKey | None]] = {}  # run -> the parents of its steps
         self._waited: set[int] = set()  # calls whose waits have spans
-        self._arguments = TellingArguments()
+        self._labels = CallLabels()
 
     def _at(self, time: float) -> float:
         return max(0.0, time - self._origin)
@@ -221,7 +221,7 @@ class _SpanDrawing:
         waits = call.outcome == "skipped" and step.outcome == "suspended"
         call.to_model = None if call.outcome == "ok" or call.outcome in UNREAD or waits else read
         call.result_type = span.text(NAMES.observation_type)
-        self._arguments.label(call)
+        self._labels.label(call)
         if span.text(NAMES.call_caller) == "code":
             call.facts.append(BY_CODE)
         attempts, call.tries = span.count(NAMES.tool_attempts) or 0, []

@@ -77,7 +77,7 @@ def reason_of(error: str | None) -> str | None:
     return short(own or first.partition(": ")[2] or first, MOST_ANSWER)
 
 
-class TellingArguments:
+class CallLabels:
     """Finds the argument that tells a call from the others of its tool."""
 
     def __init__(self) -> None:
