@@ -19,6 +19,7 @@ from ..events import (
     AttemptDiscarded,
     CausedEvent,
     Event,
+    EventBase,
     EventsDropped,
     MessageAdded,
     Observation,
@@ -65,7 +66,7 @@ MOST_CHARS = 100_000  # characters of one result or error: a page shows it in on
 PROVIDERS, LEFT = "server", "left_alone"
 """The ends of calls that have no observation: run by the provider, or reported and left to others."""
 
-_PIECES: Mapping[type[Event], str] = {
+_PIECES: Mapping[type[EventBase], str] = {
     TextStart: "text",
     TextDelta: "text",
     TextEnd: "text",
@@ -499,7 +500,7 @@ UNREAD = frozenset({"discarded", "suspended"})  # the ends whose text no model r
 _FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
 _WHEN = {"next": "behind the results", "now": "at once"}
 
-_DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
+_DRAWS: Mapping[type[EventBase], Callable[[Any, Any], Lane]] = {
     StepStart: Drawing._step_start,
     StreamStart: Drawing._stream_start,
     StreamEnd: Drawing._stream_end,
