@@ -296,25 +296,32 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsW
 const STATES = { "input-streaming": "write", "input-available": "wait", "approval-requested": "ask",
   "approval-responded": "wait", "output-available": "ok", "output-error": "bad", "output-denied": "bad" };
 
+// Gets until the server has answered; returns null if the conversation was left meanwhile.
+async function get(path, here) {
+  for (let fails = 0; ; fails += 1) {
+    try {
+      const answer = await fetch(path, { signal: here.signal });
+      if (answer.status < 502) return answer;
+    } catch {
+      if (here.signal.aborted) return null;
+    }
+    say("No connection. Trying again …", "lost");
+    await pause(fails, here.signal);
+  }
+}
+
 // Shows a conversation as the server has it, then reads the run that goes on.
 async function load({ goesOn = true } = {}) {
-  const here = place;
-  let answer = null;
-  for (let fails = 0; !answer; fails += 1) {
-    try {
-      answer = await fetch(base(), { signal: here.signal });
-      if (answer.status >= 502) answer = null;
-    } catch {
-      if (here.signal.aborted) return;
-    }
-    if (!answer) {
-      say("No connection. Trying again …", "lost");
-      await pause(fails, here.signal);
-    }
+  const here = place, messages = [];
+  for (let before; before !== null;) { // one answer has the latest hundred runs
+    const answer = await get(before === undefined ? base() : `${base()}?before=${encodeURIComponent(before)}`, here);
+    if (!answer) return;
+    if (answer.status === 404) return welcome();
+    if (!answer.ok) return say("This conversation cannot be shown.", "bad");
+    const page = await answer.json();
+    messages.unshift(...page.messages);
+    before = page.before ?? null;
   }
-  if (answer.status === 404) return welcome();
-  if (!answer.ok) return say("This conversation cannot be shown.", "bad");
-  const { messages } = await answer.json();
   await getTimes();
   if (place !== here) return;
   at("log").setAttribute("aria-live", "off"); // it is not new
