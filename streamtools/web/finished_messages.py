@@ -16,10 +16,12 @@ from .history_parts import (
     AskedQuestion,
     AssistantCall,
     AssistantPart,
+    AssistantSource,
     AssistantStep,
     AssistantText,
     ShownApproval,
 )
+from .sources import ui_source
 
 __all__ = ["ag_ui_messages", "ag_ui_user_message", "ui_message", "ui_user_message"]
 _NAMELESS = "unnamed"  # as the stream names such a call
@@ -44,6 +46,8 @@ def _ui_part(part: AssistantPart, version: int) -> dict[str, Any]:
             return {"type": "step-start"}
         case AssistantText():
             return {"type": part.kind, "text": part.text, "state": "done"}
+        case AssistantSource():
+            return ui_source(part.source, part.id)
         case AddedMessage():
             texts = [{"type": "text", "text": text} for text in part.texts]
             if version == 6:  # which has no word for it

@@ -39,6 +39,7 @@ from ..wires import Wire
 from ..wires.transcript import CallResult, id_as_read
 from .approval_ids import approval_id
 from .encoding import plain
+from .sources import Source, cited, found
 from .texts import texts_of
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "AskedQuestion",
     "AssistantCall",
     "AssistantPart",
+    "AssistantSource",
     "AssistantStep",
     "AssistantText",
     "ShownApproval",
@@ -117,7 +119,17 @@ class AskedQuestion:
     """JSON."""
 
 
-AssistantPart: TypeAlias = AssistantStep | AssistantText | AssistantCall | AddedMessage | AskedQuestion
+@dataclass(frozen=True, slots=True)
+class AssistantSource:
+    """A source that a text or a search of the provider's names, at its first place."""
+
+    id: str
+    source: Source = field(repr=False)
+
+
+AssistantPart: TypeAlias = (
+    AssistantStep | AssistantText | AssistantSource | AssistantCall | AddedMessage | AskedQuestion
+)
 
 
 def assistant_parts(
@@ -278,10 +290,12 @@ class _Writing:
         self._hide = hide
         self._tool_names = tool_names
         self._ids: set[str] = set()
+        self._sources: set[Source] = set()
 
     def parts(self, step: int, exchange: Exchange, kept: _Kept) -> Iterator[AssistantPart]:
         answer, endings = exchange.reply.answer, kept.endings(exchange.calls)
         ids: dict[str, str] = {}
+        count = 0  # of the step's sources
         yield AssistantStep(step)
         yield from kept.added.values()
         for number, part in enumerate(answer.parts):
@@ -295,6 +309,12 @@ class _Writing:
                 yield replace(call, call_id=ids[own])
             elif part.text and part.kind != "provider":
                 yield AssistantText(self._hide(part.text), "reasoning" if part.kind == "reasoning" else "text")
+            if part.kind in ("text", "provider"):
+                named = (cited if part.kind == "text" else found)(self._hide(part.provider_state))
+                new = [one for one in dict.fromkeys(named) if one not in self._sources]
+                yield from (AssistantSource(f"{step}.{count + at}", one) for at, one in enumerate(new))
+                self._sources.update(new)
+                count += len(new)
         for event in kept.questions:
             if (shown := kept.shown_id(event)) is not None and event.call_id in ids:
                 yield AskedQuestion(id=shown, call_id=ids[event.call_id], question=plain(event.question))

@@ -28,6 +28,7 @@ from ..events import (
     Event,
     OutputDelta,
     StreamEnd,
+    TextEnd,
     ToolCallFragment,
     UnknownPayload,
 )
@@ -36,6 +37,7 @@ from ..pipelines.agent_loop import AgentLoop
 from ..text import type_name
 from .log import DELTAS, VISIT, Entry, Log, VisitEnd
 from .shown import ShownRun
+from .sources import shown_state
 
 _BATCH_S = 0.05
 _WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
@@ -264,7 +266,7 @@ def _entry(event: Event, first: int, *, is_new: bool) -> Event:
     entry = copy(event)
     for name, value in _UNSHOWN.items():
         if getattr(entry, name, None):
-            _set(entry, name, value)
+            _set(entry, name, shown_state(event.provider_state) if type(event) is TextEnd else value)
     if shift:
         _set(entry, "seq", shift + event.seq)
         if isinstance(event, CausedEvent):

@@ -25,6 +25,7 @@ from ..fields import hints_of
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shapes import Shape, shape_of, without_none
+from .sources import cited
 
 __all__ = ["OwnEvents", "encode_event", "schema", "typescript"]
 
@@ -73,6 +74,13 @@ def _display(event: of.Observation, sofar: _Sofar) -> Any:
     return None if event.result is None else event.result.display
 
 
+def _sources(event: of.TextEnd, sofar: _Sofar) -> tuple[dict[str, str], ...] | None:
+    """Returns the addresses and documents that the text names as its sources."""
+    named = (({"url": one.url} if one.url else {}) | ({"title": one.title} if one.title else {})
+             for one in cited(event.provider_state))  # fmt: skip
+    return tuple(named) or None
+
+
 def _stream_error(event: of.StreamEnd, sofar: _Sofar) -> str | None:
     return None if event.error is None else event.error.kind
 
@@ -105,7 +113,7 @@ _WORDS: Mapping[type, _Words] = {
     of.StreamStart: _Words("stream_start", also="wire model? response_id?"),
     of.TextStart: _Words("text_start"),
     of.TextDelta: _Words("text_delta", "text"),
-    of.TextEnd: _Words("text_end", also="whole?"),
+    of.TextEnd: _Words("text_end", also="whole? sources?", derived={"sources": _sources}),
     of.ReasoningStart: _Words("reasoning_start"),
     of.ReasoningDelta: _Words("reasoning_delta", also="text"),
     of.ReasoningEnd: _Words("reasoning_end", also="whole?"),

@@ -45,6 +45,7 @@ from ..parts import RUN_OUTCOMES, ToolCall
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shown import is_pending
+from .sources import Source, cited, found, ui_source
 from .texts import texts_of
 
 Chunk = dict[str, Any]
@@ -97,6 +98,8 @@ class UIMessages:
         self._serving: set[str] = set()  # calls that the provider runs
         self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
         self._finish: str | None = None
+        self._sources_of: dict[Source, int] = {}  # the step that has named them first
+        self._named_here = 0  # of the step
 
     def begin(self) -> Iterable[Frame]:
         """Returns the begin of the message, whether it is new or goes on."""
@@ -143,6 +146,8 @@ class UIMessages:
             yield from self._close(kind)
             if event.whole is not None:  # the client cannot change a text
                 yield {"type": f"data-{kind}-replaced", "id": known, "data": {"text": event.whole}}
+            if kind == "text":
+                yield from self._name(event.step, cited(event.provider_state))
 
     def _grow(self, kind: str, name: str, delta: Any) -> Iterator[Chunk]:
         if name == "refusal":
@@ -247,14 +252,20 @@ class UIMessages:
 
     def _sources(self, event: ProviderItem) -> Iterator[Chunk]:
         """Yields the addresses in the result of a search by the provider, and the end of its call."""
-        content, call_id = event.raw.get("content"), event.raw.get("tool_use_id")
-        found = [one for one in content if _is_source(one)] if isinstance(content, (list, tuple)) else []
-        named = [{key: one[key] for key in ("url", "title") if isinstance(one.get(key), str)} for one in found]
-        for number, source in enumerate(named):
-            yield {"type": "source-url", "sourceId": f"{event.seq}.{number}", **source}
+        call_id, sources = event.raw.get("tool_use_id"), [*found(event.raw)]
+        yield from self._name(event.step, sources)
         if call_id in self._serving:
             self._serving.discard(call_id)
+            named = [{"url": one.url} | ({} if one.title is None else {"title": one.title}) for one in sources]
             yield {**_output(call_id, named), "providerExecuted": True}
+
+    def _name(self, step: int, sources: Iterable[Source]) -> Iterator[Chunk]:
+        """Yields the sources that the message does not have yet."""
+        for source in sources:
+            if source not in self._sources_of:
+                self._sources_of[source] = step
+                yield ui_source(source, f"{step}.{self._named_here}")
+                self._named_here += 1
 
     # -- steps and the run --
 
@@ -265,7 +276,7 @@ class UIMessages:
                 if not event.continued:
                     yield from self._finish_step()
                     self._in_step = True
-                    self._calls, self._steered = {}, []
+                    self._calls, self._steered, self._named_here = {}, [], 0
                     yield {"type": "start-step"}
             case MessageAdded():
                 yield from self._added(event)
@@ -284,7 +295,8 @@ class UIMessages:
                 yield from self._finish_step()
 
     def _discarded(self, event: AttemptDiscarded) -> Iterator[Chunk]:
-        self._open, self._calls, self._in_step = {}, {}, True
+        self._open, self._calls, self._in_step, self._named_here = {}, {}, True, 0
+        self._sources_of = {one: step for one, step in self._sources_of.items() if step != event.step}
         self._serving.clear()
         for key in [key for key in self._ids if key[0] == event.step]:
             id = self._ids.pop(key)
@@ -340,11 +352,6 @@ def _input(call: ToolCall | None) -> Any:
     if call is None:
         return {}
     return call.arguments_text if call.arguments is None else plain(call.arguments)
-
-
-def _is_source(item: Any) -> bool:
-    url = item.get("url") if isinstance(item, Mapping) else None
-    return isinstance(url, str) and url.startswith(("https://", "http://"))
 
 
 def _output(id: str, value: Any) -> Chunk:

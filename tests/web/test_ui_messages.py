@@ -116,7 +116,7 @@ def test_the_provider_s_own_calls_end_with_the_sources_that_they_have_found() ->
         "type": "tool-input-available", "toolCallId": "a", "toolName": "pay", "input": None, "providerExecuted": True
     }  # fmt: skip
     assert found[3:-1] == [
-        {"type": "source-url", "sourceId": "4.0", **source},
+        {"type": "source-url", "sourceId": "0.0", **source},
         {"type": "tool-output-available", "toolCallId": "a", "output": [source], "providerExecuted": True},
     ]
     assert chunks([*call(kind="server"), StepEnd(seq=5)])[-2]["output"] is None
