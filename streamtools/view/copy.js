@@ -1,7 +1,9 @@
 // What can be taken away from a call: a test with its arguments, its record, the address of its row.
 
 const PYTHON_WORDS = new Set(
-  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield".split(" "),
+  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield".split(
+    " ",
+  ),
 );
 const isPythonName = (text) => /^[A-Za-z_]\w*$/.test(text) && !PYTHON_WORDS.has(text);
 const TOKENS = /"(?:[^"\\]|\\.)*"|[-+.\w]+|[{}[\]:,]/g;
@@ -59,26 +61,44 @@ function argumentsInPython(text) {
 function testOf(call) {
   const name = isPythonName(call.name) ? call.name : "the_tool",
     given = argumentsInPython(argumentsOf(call)),
-    lines = ["import pytest", "", "from your_tools import " + name, "", "", "@pytest.mark.anyio"];
+    raises = call.outcome !== "ok" && call.tries.length > 0,
+    lines = ["import inspect", "", "import pytest", "", `from your_tools import ${name}`, "", "", "@pytest.mark.anyio"];
   const about = [call.argument, call.outcome === "ok" ? null : call.outcome].filter(Boolean).join(" ");
-  const words = about.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_+|_+$/g, "").slice(0, 40);
+  const words = about
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "")
+    .slice(0, 40);
   lines.push(`async def test_${name}${words ? `_${words}` : ""}() -> None:`);
+  if (!argumentsOf(call)) lines.push("    # its arguments are not recorded");
   if (name !== call.name) lines.push(`    # the tool is called ${pythonText(call.name)}`);
   if (given === null) {
     lines.push(`    # its arguments were no object: ${pythonText(argumentsOf(call))}`, "    raise NotImplementedError");
-  } else if (call.outcome === "ok" || !call.tries.length) {
-    lines.push(`    result = await ${name}(${given})`);
-    lines.push(call.result === undefined ? "    assert result is not None" : `    assert result == ${resultInPython(call)}`);
-  } else lines.push("    with pytest.raises(Exception):", `        await ${name}(${given})`);
+  } else {
+    const deep = raises ? "        " : "    ";
+    if (raises) lines.push("    with pytest.raises(Exception):");
+    lines.push(
+      `${deep}result = ${name}(${given})`,
+      `${deep}if inspect.isawaitable(result):`,
+      `${deep}    result = await result`,
+    );
+    if (!raises) lines.push(expectationOf(call));
+  }
   return lines.join("\n") + "\n";
 }
 
-function resultInPython(call) {
+const JSON_TYPES = ["dict", "list", "int", "float", "bool", "NoneType", "none"];
+
+// The page knows what the model was given: the value itself, if that is a text or plain JSON.
+function expectationOf({ result, resultType }) {
+  if (result === undefined) return "    assert result is not None";
+  if (resultType === "str") return `    assert result == ${pythonText(result)}`;
   try {
-    return pythonOf(call.result);
+    if (JSON_TYPES.includes(resultType ?? "none")) return `    assert result == ${pythonOf(result)}`;
   } catch {
-    return pythonText(call.result);
+    return `    assert result == ${pythonText(result)}`;
   }
+  return `    assert result is not None  # ${shown(JSON.stringify(result))}`;
 }
 
 function jsonOf(call) {
@@ -93,7 +113,11 @@ function jsonOf(call) {
   const record = { call_id: callId, name, arguments: given, outcome, result, result_type: resultType, error };
   Object.assign(record, { told_to_model: toModel, attempts: call.tries.length, ran_for_ms: micros / 1000 });
   const units = (text) => [...Array(text.length).keys()].map((at) => text.charCodeAt(at).toString(16).padStart(4, "0"));
-  return JSON.stringify(record, null, 2).replace(HIDDEN, (text) => units(text).map((unit) => `\\u${unit}`).join(""));
+  return JSON.stringify(record, null, 2).replace(HIDDEN, (text) =>
+    units(text)
+      .map((unit) => `\\u${unit}`)
+      .join(""),
+  );
 }
 
 async function copy(text, button) {

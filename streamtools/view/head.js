@@ -25,7 +25,12 @@ function verdicts() {
     running = !outcome,
     word = running ? (model.live === "open" ? "running" : "without an end") : outcome.replaceAll("_", " "),
     mood = running ? "live" : tone;
-  const verdict = make("span", { class: `badge ${mood}`, title: words ?? null }, shape(SHAPE_OF_TONE[mood] ?? "unknown"), word);
+  const verdict = make(
+    "span",
+    { class: `badge ${mood}`, title: words ?? null },
+    shape(SHAPE_OF_TONE[mood] ?? "unknown"),
+    word,
+  );
   const bad = make(
     "span",
     { class: "badge bad" },
@@ -41,7 +46,8 @@ function renderAnswer() {
     error = model.runs.at(-1)?.error ?? model.steps.at(-1)?.error ?? null,
     answered = model.head.outcome === "answered";
   const parts = [];
-  if (error && !answered) parts.push(make("b", {}, "It ended with "), foreign(error.split("\n")[0].slice(0, 300), "bad"), " ");
+  if (error && !answered)
+    parts.push(make("b", {}, "It ended with "), foreign(error.split("\n")[0].slice(0, 300), "bad"), " ");
   else if (!answered && model.head.words) parts.push(make("b", {}, "It ended: "), model.head.words, ". ");
   if (text) parts.push(make("b", {}, answered ? "Answer " : "Last text "), foreign(text.slice(0, 600), ""));
   byId("answer").hidden = !parts.length;
@@ -67,7 +73,11 @@ function tokensCard() {
     none = tokens.input_tokens === undefined && tokens.output_tokens === undefined;
   const big = none ? "–" : `${number(tokens.input_tokens ?? 0)} → ${number(tokens.output_tokens ?? 0)}`;
   const cached = tokens.cached_input_tokens ? `, ${number(tokens.cached_input_tokens)} cached` : "";
-  return card("Tokens", make("p", { class: "big" }, big), make("p", { class: "dim" }, none ? "none reported" : `in → out${cached}`));
+  return card(
+    "Tokens",
+    make("p", { class: "big" }, big),
+    make("p", { class: "dim" }, none ? "none reported" : `in → out${cached}`),
+  );
 }
 
 function callsCard() {
@@ -76,7 +86,8 @@ function callsCard() {
     return make("li", { class: `badge ${moodOf(lane)}` }, shape(outcome), `${number(count)} ${wordOf(lane)}`);
   });
   const causes = new Map();
-  for (const lane of troubles()) enter(causes, isCall(lane) ? `${lane.name}\n${lane.reason ?? lane.outcome}` : lane.ref, lane);
+  for (const lane of troubles())
+    enter(causes, isCall(lane) ? `${lane.name}\n${lane.reason ?? lane.outcome}` : lane.ref, lane);
   const rows = [...causes.values()].slice(0, 2).map((lanes) => {
     const lane = lanes[0],
       name = isCall(lane) ? labelOf(lane) : nameOf(lane),
@@ -87,7 +98,12 @@ function callsCard() {
   if (causes.size > 2) rows.push(make("li", {}, go(model.runs[0].ref, `${number(causes.size - 2)} other causes`)));
   return card(
     "Calls",
-    make("div", { class: "beside" }, make("p", { class: "big" }, number(model.head.calls ?? 0)), make("ul", { class: "outcomes" }, ...ends)),
+    make(
+      "div",
+      { class: "beside" },
+      make("p", { class: "big" }, number(model.head.calls ?? 0)),
+      make("ul", { class: "outcomes" }, ...ends),
+    ),
     rows.length ? make("ul", { class: "causes" }, ...rows) : null,
   );
 }

@@ -41,7 +41,10 @@ function apply(patch) {
     model.runs[id] = { id, ref: "r" + id, runId, name, question, outcome, error };
   for (const step of patch.steps) {
     const calls = model.steps[step.id]?.calls ?? [];
-    model.steps[step.id] = Object.assign({ fedBy: [], warnings: [], userMessages: [] }, step, { ref: "s" + step.id, calls });
+    model.steps[step.id] = Object.assign({ fedBy: [], warnings: [], userMessages: [] }, step, {
+      ref: "s" + step.id,
+      calls,
+    });
   }
   for (const call of patch.calls) {
     const known = model.calls[call.id];
@@ -87,7 +90,13 @@ function unpack({ growth: [pieces, seqs, times, lengths, text], marks }) {
   summed(markTimes);
   model.marks = refs.map((ref, at) => {
     const before = causes[at];
-    return [markSeqs[at], markTimes[at], names[kinds[at]], ref, typeof before === "number" ? [at - before] : before.map((by) => at - by)];
+    return [
+      markSeqs[at],
+      markTimes[at],
+      names[kinds[at]],
+      ref,
+      typeof before === "number" ? [at - before] : before.map((by) => at - by),
+    ];
   });
 }
 
@@ -135,7 +144,7 @@ const isGroup = (lane) => lane.ref[0] === "g";
 const laneOf = (ref) =>
   ref[0] === "g"
     ? model.groups.get(ref)
-    : ({ r: model.runs, s: model.steps, c: model.calls, p: model.pieces })[ref[0]]?.[+ref.slice(1)];
+    : { r: model.runs, s: model.steps, c: model.calls, p: model.pieces }[ref[0]]?.[+ref.slice(1)];
 const outcomeOf = (lane) => lane.outcome ?? "running";
 const endOf = (lane) => lane.end ?? model.length;
 const wordOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? [outcomeOf(lane), "odd"])[0];

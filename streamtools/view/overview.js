@@ -22,14 +22,36 @@ function renderOverview(area) {
     };
   for (const [start, end] of scale.folds) bar("--hair", start, end, 0, high);
   const asked = model.steps.filter((step) => step.asksModel !== false);
-  strip("--request", asked.map((step) => [step.start, step.streamStart ?? endOf(step)]), 5, 5);
+  strip(
+    "--request",
+    asked.map((step) => [step.start, step.streamStart ?? endOf(step)]),
+    5,
+    5,
+  );
   const answered = asked.filter((step) => step.streamStart !== undefined);
-  strip("--text-piece", answered.map((step) => [step.streamStart, step.streamEnd ?? endOf(step)]), 5, 5);
+  strip(
+    "--text-piece",
+    answered.map((step) => [step.streamStart, step.streamEnd ?? endOf(step)]),
+    5,
+    5,
+  );
   const tries = (calls) => calls.flatMap((call) => call.tries.map(([, start, end]) => [start, end ?? endOf(call)]));
-  strip("--wait", model.calls.flatMap((call) => call.waits.map(([, start, end]) => [start, end ?? endOf(call)])), 23, 2);
+  strip(
+    "--wait",
+    model.calls.flatMap((call) => call.waits.map(([, start, end]) => [start, end ?? endOf(call)])),
+    23,
+    2,
+  );
   strip("--good", tries(model.calls), 13, 7);
   const bad = model.calls.filter((call) => moodOf(call) === "bad");
-  strip("--bad", bad.map((call) => call.tries.at(-1)?.slice(1, 3) ?? [endOf(call), endOf(call)]).map(([start, end], at) => [start, end ?? endOf(bad[at])]), 16, 6);
+  strip(
+    "--bad",
+    bad
+      .map((call) => call.tries.at(-1)?.slice(1, 3) ?? [endOf(call), endOf(call)])
+      .map(([start, end], at) => [start, end ?? endOf(bad[at])]),
+    16,
+    6,
+  );
 }
 
 function penOf(canvas, wide) {

@@ -53,7 +53,11 @@ byId("search").addEventListener("keydown", (event) => {
 function search() {
   state.query = byId("search").value.trim().toLowerCase();
   state.hits = state.query
-    ? new Set(lanes().filter((lane) => haystackOf(lane).includes(state.query)).map((lane) => lane.ref))
+    ? new Set(
+        lanes()
+          .filter((lane) => haystackOf(lane).includes(state.query))
+          .map((lane) => lane.ref),
+      )
     : null;
   layRows();
   model.version += 1;

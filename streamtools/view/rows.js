@@ -185,7 +185,12 @@ function textOfStepRow(row) {
   else if (moodOf(lane) !== "good") notes.push(wordOf(lane));
   const text = phase === "before" ? "" : textOfStep(row, phase === null ? Infinity : now());
   return [
-    make("p", { class: "first" }, make("b", { class: "name" }, stepName(lane)), quiet(notes.filter(Boolean).join(" · "))),
+    make(
+      "p",
+      { class: "first" },
+      make("b", { class: "name" }, stepName(lane)),
+      quiet(notes.filter(Boolean).join(" · ")),
+    ),
     text ? make("p", { class: `spoken${row.last ? " last" : ""}` }, foreign(text.slice(0, 900), "")) : null,
     lane.error && phase === null ? make("p", { class: "told" }, foreign(lane.error.split("\n")[0], "bad")) : null,
   ].filter(Boolean);

@@ -133,13 +133,15 @@ function groupDetails(group) {
   return [
     make("h2", {}, make("bdi", {}, groupName(group))),
     line(make("span", { class: "dim" }, `${moment(group.start)} to ${moment(endOf(group))}`)),
-    ...groupWords(group).map(([text, , calls]) =>
-      section(
-        text,
-        list(calls.slice(0, 50).map((call) => [go(call.ref, labelOf(call)), " ", quiet(duration(ranFor(call)))])),
-        calls.length > 50 ? line(quiet(`and ${number(calls.length - 50)} more`)) : null,
+    ...groupWords(group)
+      .reverse()
+      .map(([text, , calls]) =>
+        section(
+          text,
+          list(calls.slice(0, 50).map((call) => [go(call.ref, labelOf(call)), " ", quiet(duration(ranFor(call)))])),
+          calls.length > 50 ? line(quiet(`and ${number(calls.length - 50)} more`)) : null,
+        ),
       ),
-    ),
   ];
 }
 
@@ -154,12 +156,14 @@ function troubles() {
 
 function runDetails(run) {
   const bad = troubles(),
-    rows = bad.slice(0, 100).map((lane) => [
-      go(lane.ref, isCall(lane) ? labelOf(lane) : nameOf(lane)),
-      " ",
-      badge(lane),
-      lane.error ? make("span", { class: "reason", dir: "auto" }, lane.error.slice(0, 160)) : "",
-    ]);
+    rows = bad
+      .slice(0, 100)
+      .map((lane) => [
+        go(lane.ref, isCall(lane) ? labelOf(lane) : nameOf(lane)),
+        " ",
+        badge(lane),
+        lane.error ? make("span", { class: "reason", dir: "auto" }, lane.error.slice(0, 160)) : "",
+      ]);
   return [
     make("h2", {}, "The run"),
     run.question ? section("You asked", block(run.question)) : null,

@@ -23,7 +23,9 @@ function plot() {
     style = getComputedStyle(scroller),
     size = parseFloat(style.fontSize);
   const figures = narrow.matches ? 0 : Math.round(size * 5.4),
-    label = narrow.matches ? wide : Math.round(Math.min(Math.max(wide * (wide < 1100 ? 0.56 : 0.5), 300), size * 74)) - figures;
+    label = narrow.matches
+      ? wide
+      : Math.round(Math.min(Math.max(wide * (wide < 1100 ? 0.56 : 0.5), 300), size * 74)) - figures;
   const left = narrow.matches ? 16 : label + figures + 12,
     area = { left, width: Math.max(40, wide - left - (narrow.matches ? 16 : 20)), label, figures };
   const layout = [wide, size, narrow.matches].join();
@@ -72,8 +74,7 @@ function renderRows(scroller, area, window) {
   let before = null;
   for (let index = first; index < last; index++) {
     const row = rows[index];
-    const element =
-      pool.get(row.key) ?? make("div", { role: "treeitem", id: "row-" + row.key, "data-ref": row.ref });
+    const element = pool.get(row.key) ?? make("div", { role: "treeitem", id: "row-" + row.key, "data-ref": row.ref });
     pool.set(row.key, element);
     fillRow(element, row, index, area, window);
     if (element.parentNode === null)
@@ -90,8 +91,17 @@ function fillRow(element, row, index, area, window) {
     hit = state.hits === null || state.hits.has(row.ref) || (isGroup(lane) && isOpen(lane)),
     selected = state.selected === row.ref,
     top = places.tops[index];
-  const phases = isGroup(lane) ? groupWords(lane).join() : phaseOf(lane);
-  const signature = [window, index, top, hit, selected, phases, isFolded(row), isStep(lane) && phases === "during" ? now() : ""];
+  const phases = isGroup(lane) ? groupPhase(lane) : phaseOf(lane);
+  const signature = [
+    window,
+    index,
+    top,
+    hit,
+    selected,
+    phases,
+    isFolded(row),
+    isStep(lane) && phases === "during" ? now() : "",
+  ];
   if (element.signature === signature.join("\n")) return;
   element.signature = signature.join("\n");
   element.className = `row ${row.kind} level-${row.level ?? 1}${hit ? "" : " faint"}${selected ? " selected" : ""}`;
@@ -120,12 +130,25 @@ function fillRow(element, row, index, area, window) {
   const track = trackOf(row, area);
   if (row.kind === "call" && phases === null) {
     // What has no room beside the bar is said before it.
-    const beside = track.querySelector(".caption")?.textContent ?? "",
-      rest = [attemptsOf(lane), waitedOn(lane)].filter((text) => text && !beside.includes(text.replace(" for this one", "")));
+    const beside = track.querySelector(".caption"),
+      rest = [
+        beside?.textContent.includes("attempts") ? null : attemptsOf(lane),
+        beside?.matches(".critical") ? null : waitedOn(lane),
+      ].filter(Boolean);
     if (rest.length) label.querySelector(".first").append(make("span", { class: "critical" }, rest.join(", ")));
   }
   const words = make("span", { class: "hidden" }, row.text ? "" : inWords(lane));
   element.replaceChildren(label, words, make("div", { class: "took", "aria-hidden": "true" }, tookOf(row)), track);
+}
+
+function groupPhase(group) {
+  if (phaseOf(group) === null) return null;
+  let [begun, ended] = [0, 0];
+  for (const call of group.calls) {
+    begun += call.start <= state.at;
+    ended += endOf(call) <= state.at;
+  }
+  return `${begun} ${ended}`;
 }
 
 // True or false for a row that holds others.
@@ -175,7 +198,8 @@ function stepBars(step) {
     const kind = piece.kind === "call" ? "arguments" : piece.kind,
       until = piece.end ?? step.streamEnd ?? end;
     if (latest && latest[0] === kind && piece.start - latest[2] <= least) latest[2] = Math.max(latest[2], until);
-    else bars.push((latest = [kind, piece.start, until, `the model writes ${kind === "arguments" ? "arguments" : kind}`]));
+    else
+      bars.push((latest = [kind, piece.start, until, `the model writes ${kind === "arguments" ? "arguments" : kind}`]));
   }
   if (step.streamStart !== undefined && !latest)
     bars.push(["text", step.streamStart, step.streamEnd ?? end, "the model writes"]);
@@ -241,12 +265,12 @@ function addCaption(track, row, area) {
   if (phaseOf(call) !== null) return;
   const [left, right] = [share(call.start) * area.width, share(endOf(call)) * area.width];
   if (right < 0 || left > area.width) return;
-  const letter = parseFloat(getComputedStyle(byId("scroller")).fontSize) * 0.5;
+  const letter = parseFloat(getComputedStyle(byId("scroller")).fontSize) * 0.47;
   for (const text of captionsOf(call, row.level)) {
     const wide = text.length * letter + 18,
       after = Math.max(0, right) + wide <= area.width;
     if (!after && left - wide < 0) continue;
-    const caption = make("span", { class: `caption${/step waited|run waited/.test(text) ? " critical" : ""}` }, text);
+    const caption = make("span", { class: `caption${/(step|run) waited/.test(text) ? " critical" : ""}` }, text);
     if (after) caption.style.left = `calc(${Math.max(0, share(endOf(call))) * 100}% + 8px)`;
     else caption.style.right = `calc(${(1 - share(call.start)) * 100}% + 8px)`;
     track.append(caption);
@@ -264,7 +288,7 @@ function captionsOf(call, level) {
     step = model.steps[call.step],
     early = level === 2 && call.end <= (step.streamEnd ?? 0) ? "done while the model wrote" : null;
   const all = [wait, tries, waitedOn(call) ?? early].filter(Boolean);
-  return [all.join(", "), ...(waitedOn(call) ? [waitedOn(call), waitedOn(call).replace(" for this one", "")] : []), ...all];
+  return [all.join(", "), ...(waitedOn(call) ? [waitedOn(call), "next step waited"] : []), ...all];
 }
 
 const attemptsOf = (call) => (call.tries.length > 1 ? `${call.tries.length} attempts` : null);

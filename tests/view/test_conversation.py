@@ -342,9 +342,8 @@ def run_copied(source: str, result: object) -> list[dict[str, Any]]:
 
 def test_every_step_is_printed(chromium: Browser, tmp_path: Path) -> None:
     shown(chromium, page(anyio.run(seen, ten_kinds()["fifty steps"])), tmp_path)
-    chromium.run(
-        "addEventListener('beforeprint', () => { window.printed = document.querySelectorAll('.row').length; })"
-    )
+    count = "window.printed = document.querySelectorAll('.row').length"
+    chromium.run(f"addEventListener('beforeprint', () => {{ {count}; }})")
     paper = base64.b64decode(chromium.command("Page.printToPDF", printBackground=True)["data"])
     assert chromium.run("window.printed") == 100
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3

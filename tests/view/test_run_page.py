@@ -83,13 +83,8 @@ def test_every_question_is_answered_with_one_click(opened: Browser, question: st
 @needs_chromium
 @pytest.mark.thorough
 def test_the_run_is_summed_up_without_a_click(opened: Browser) -> None:
-    for answer in (
-        r"Where the time went",
-        r"Tokens\s",
-        r"Calls\s+7",
-        r"answered\s+3 of 7 calls failed",
-        "It is planned",
-    ):
+    answers = (r"Where the time went", r"Tokens\s", r"Calls\s+7", r"answered\s+3 of 7 calls failed", "It is planned")
+    for answer in answers:
         assert re.search(answer, opened.text("body"))
 
 
@@ -238,9 +233,8 @@ def test_a_screen_reader_finds_rows_and_tabs(opened: Browser) -> None:
     roles = {role for role, _ in named}
     assert {"tree", "treeitem", "tab", "tablist", "heading", "slider", "searchbox"} <= roles
     assert any(role == "treeitem" and "waited" in name and "for approval" in name for role, name in named)
-    assert not [
-        role for role, name in named if role in ("treeitem", "tab", "button", "slider", "searchbox") and not name
-    ]
+    named_ones = ("treeitem", "tab", "button", "slider", "searchbox")
+    assert not [role for role, name in named if role in named_ones and not name]
 
 
 @needs_chromium
