@@ -210,6 +210,8 @@ byId("space").addEventListener("click", (event) => {
   const caret = event.target.closest(".caret:not(.none)");
   if (caret || ref[0] === "g") toggle(ref);
   if (!caret) select(ref, { reveal: false });
+  // At once: rows that are made anew between two clicks would take the second one away.
+  render();
 });
 byId("space").addEventListener("dblclick", (event) => {
   const ref = event.target.closest(".row")?.dataset.ref;

@@ -220,9 +220,8 @@ function textOfCall(call) {
   return [first, make("p", { class: "told" }, told, foreign(`“${call.toModel.split("\n")[0]}”`, ""))];
 }
 
-// The model was told if it was asked again; of a call that waits for a person there is nothing to tell yet.
+// The model was told if the next step was fed by this call.
 function toldOf(call) {
-  const step = model.steps[call.step];
-  if (!call.toModel || !troubled(call) || step.outcome === "suspended") return null;
-  return model.steps[step.id + 1]?.run === step.run ? "The model was told: " : "For the model: ";
+  if (!call.toModel || !troubled(call)) return null;
+  return model.steps[call.step + 1]?.fedBy.includes(call.id) ? "The model was told: " : "For the model: ";
 }
