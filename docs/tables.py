@@ -4,19 +4,25 @@ A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME 
 or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` is `exports.table`
 (``targets``), `keyword_table` (``keywords``) or `output_table` (``outputs``); ``<!-- dialects: all -->`` has the
 dialects of calls in text; ``<!-- words: NAME -->`` has the rows of a vocabulary: ``counts``, ``waits``, ``runs`` or
-``warnings``.
+``warnings``, ``outcomes``, ``limits``, ``events``, ``extras`` or ``commands``; the last four have their words from
+docstrings, pyproject.toml and the command's own help.
 So the pages cannot say anything else than the code.
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
+import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
-from streamtools import exports
-from streamtools.parts import COUNTS, RUN_OUTCOMES, WAITS
+from streamtools import Limits, cli, events, exports
+from streamtools.parts import COUNTS, OUTCOMES, RUN_OUTCOMES, WAITS
 from streamtools.stages import DIALECTS
 from streamtools.stages.text.dialects import FAMILIES
 from streamtools.warning_codes import WARNINGS
@@ -27,15 +33,10 @@ sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from tolerated import TOLERATED  # beside the cases that show each
 
 _DOCS = Path(__file__).parent
-WIRE_PAGES = {name: _DOCS / "wires" / f"{name.replace('.', '_')}.md" for name in MARKS}
+WIRE_PAGES = {name: _DOCS / "providers" / f"{name.replace('.', '_')}.md" for name in MARKS}
 """The page of each wire."""
-PAGES = [
-    *(
-        _DOCS / name
-        for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md", "observability.md", "debugging.md")
-    ),
-    *WIRE_PAGES.values(),
-]
+PAGES = sorted(page for page in _DOCS.rglob("*.md") if "\n<!-- end -->" in page.read_text(encoding="utf-8"))
+"""The pages that have such a table."""
 _TABLE = re.compile(r"(<!-- (tolerances|exports|dialects|words): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table, "outputs": exports.output_table}
 
@@ -48,6 +49,10 @@ def with_tables(page: str) -> str:
 def _made(kind: str, name: str) -> str:
     if kind == "dialects":
         return _dialects()
+    if name == "events":
+        return _events()
+    if name == "commands":
+        return _commands()
     if kind == "words":
         return _plain(*_WORDS[name])
     return table(_rows(name)) if kind == "tolerances" else _EXPORTS[name]().rstrip("\n") + "\n"
@@ -68,6 +73,81 @@ def _counts() -> Iterator[tuple[str, ...]]:
         yield (f"`{count}`", whole, f"`{facts.span}`", facts.metric or "")
 
 
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", "⏎")
+
+
+def _documented(path: str, name: str) -> Iterator[tuple[str, str, str, str]]:
+    """The fields of a class: name, type, default and docstring."""
+    module = ast.parse((_DOCS.parent / "streamtools" / path).read_text(encoding="utf-8"))
+    (found,) = (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name)
+    for field, words in pairwise([*found.body, ast.Pass()]):
+        if isinstance(field, ast.AnnAssign) and isinstance(words, ast.Expr) and isinstance(words.value, ast.Constant):
+            default = "" if field.value is None else ast.unparse(field.value).replace("(default=", "(")
+            text = " ".join(str(words.value.value).replace("``", "`").split())
+            yield ast.unparse(field.target), ast.unparse(field.annotation).strip("'"), default, text
+
+
+def _limits() -> Iterator[tuple[str, ...]]:
+    for name, type_, default, words in _documented("limits.py", "Limits"):
+        value = getattr(Limits(), name)
+        shown = f"{value >> 20} MiB" if "<< 20" in default else f"{value >> 10} KiB" if "<< 10" in default else value
+        yield (f"`{name}`", f"{shown}", _cell(words), "yes" if "None" in type_ else "")
+
+
+def _events() -> str:
+    """A section for each event, in the order in which they can occur."""
+    parts = []
+    for event in get_args(events.Event):
+        if event is events.ToolCallFragment:  # no consumer meets it
+            continue
+        text = re.sub(r"``", "`", inspect.cleandoc(event.__doc__ or ""))
+        parts += [f"### {event.__name__}\n", f"{text}\n"]
+        rows = [
+            (f"`{name}`", f"`{_cell(type_)}`", _cell(words))
+            for name, type_, _, words in _documented("events.py", event.__name__)
+        ]
+        if rows:
+            parts.append(_plain(("field", "type", ""), rows))
+    return "\n".join(parts)
+
+
+def _extras() -> Iterator[tuple[str, ...]]:
+    """The extras for users, with what the page about dependencies says of them."""
+    page = (_DOCS / "dependencies.md").read_text(encoding="utf-8")
+    found: dict[str, list[tuple[str, str]]] = {}
+    for extra, package, words in re.findall(r"^\| `([\w-]+)` \| `([^`]+)` \|.*\| ([^|]+) \|$", page, re.MULTILINE):
+        found.setdefault(extra, []).append((package, words.replace("](guide/", "](../guide/")))
+    for extra, packages in found.items():
+        yield (f"`{extra}`", ", ".join(f"`{one}`" for one, _ in packages), "; ".join(words for _, words in packages))
+
+
+def _commands() -> str:
+    """The help of the command, and of each command in it."""
+    main = cli._parser()
+    main.formatter_class = _Narrow
+    parts = []
+    for name, parser in [("streamtools", main), *_subcommands(main, "streamtools")]:
+        parser.formatter_class = _Narrow
+        parts.append(f"### {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+class _Narrow(argparse.RawDescriptionHelpFormatter):
+    """Formats help in 100 columns, whatever the terminal has."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=100)
+
+
+def _subcommands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, one in action.choices.items():
+                yield f"{name} {word}", one
+                yield from _subcommands(one, f"{name} {word}")
+
+
 _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
     "counts": (("count", "part of", "on spans", "`gen_ai.token.type` of the metric"), [*_counts()]),
     "waits": (
@@ -75,6 +155,20 @@ _WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
         [(f"`{reason}`", one.phrase, "no" if one.reader_acts else "yes") for reason, one in WAITS.items()],
     ),
     "runs": (("outcome", "what happened"), [(f"`{word}`", one.words) for word, one in RUN_OUTCOMES.items()]),
+    "outcomes": (
+        ("outcome", "what happened", "stage", "may have had an effect"),
+        [
+            (
+                f"`{word}`",
+                one.words.format(type="an exception"),
+                one.stage or "",
+                "yes" if one.may_have_had_effect else "",
+            )
+            for word, one in OUTCOMES.items()
+        ],
+    ),
+    "limits": (("limit", "default", "bounds", "may be `None`"), [*_limits()]),
+    "extras": (("extra", "installs", "for"), [*_extras()]),
     "warnings": (
         ("code", "severity", "what happened"),
         [(f"`{code}`", one.severity, one.words) for code, one in WARNINGS.items()],
@@ -97,10 +191,6 @@ def _dialects() -> str:
         cells = (f"`{name}`", models or "any that was asked to write it", example, dialect.tolerates)
         lines.append("|" + "|".join(f" {_cell(cell)} ".replace("  ", " ") for cell in cells) + "|")
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", "⏎")
 
 
 def _rows(name: str) -> tuple[Tolerance, ...]:

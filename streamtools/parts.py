@@ -110,7 +110,7 @@ Outcome: TypeAlias = Literal[
     "discarded",  # its answer broke off and was asked for again, so that neither is in the turn
     "unknown",  # handed over; it may or may not have run
 ]
-"""The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` lists which of them ran."""
+"""The end of one call, its `Observation.outcome`; ``docs/guide/parallel-calls.md`` lists which of them ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

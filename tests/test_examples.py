@@ -28,33 +28,20 @@ from profiles import thorough_unless
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
+DOCS = REPOSITORY / "docs"
 PAGES = [
     README,
+    *sorted(page for folder in ("start", "guide", "web") for page in (DOCS / folder).glob("*.md")),
     *(
-        REPOSITORY / "docs" / name
+        DOCS / name
         for name in (
             "index.md",
-            "tools.md",
-            "dispatch.md",
-            "attempts.md",
             "approval.md",
-            "provenance.md",
-            "once.md",
-            "history.md",
-            "modes.md",
-            "guide.md",
             "frameworks.md",
-            "cluster.md",
-            "durable.md",
-            "own-wire.md",
-            "text.md",
-            "debugging.md",
             "view.md",
-            "web/chats.md",
-            "web/openai.md",
-            "web/events.md",
-            "web/use-chat.md",
-            "web/ag-ui.md",
+            "see/debugging.md",
+            "providers/own-provider.md",
+            "reference/events.md",
         )
     ),
 ]

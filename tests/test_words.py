@@ -171,7 +171,7 @@ def test_every_word_has_its_row() -> None:
 
 
 def test_every_outcome_is_on_its_page() -> None:
-    written = (REPOSITORY / "docs" / "dispatch.md").read_text(encoding="utf-8")
+    written = (REPOSITORY / "docs" / "guide" / "parallel-calls.md").read_text(encoding="utf-8")
     assert [outcome for outcome in OUTCOMES if f"| `{outcome}` |" not in written] == []
 
 

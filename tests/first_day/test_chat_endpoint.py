@@ -29,7 +29,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
-GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide.md"
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "web" / "endpoint.md"
 PAGE_CODE = re.compile(r"^```js\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PATIENCE_S = 30
 

@@ -7,7 +7,7 @@ import io
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "modes.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "models-without-tools.md"
 
 
 def test_the_pages_programs_print_what_the_page_says() -> None:

@@ -926,7 +926,7 @@ async def test_an_observer_that_fails_takes_no_branch_with_it() -> None:
 
 
 def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
-    guide = Path(__file__).parents[2] / "docs" / "guide.md"
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "consumers.md"
     (shown,) = [program for program in programs(guide.read_text(encoding="utf-8")) if "drop_oldest" in program.source]
     assert run_program(shown, tmp_path) == "Hello"
 

@@ -1,4 +1,4 @@
-"""Attacks on policies by a stranger to the code, who knew README and docs/provenance.md alone.
+"""Attacks on policies by a stranger to the code, who knew README and docs/guide/untrusted-input.md alone.
 
 Nine were added when the code was known: the last ones of "shortened" and the first ones of "innocent places".
 
@@ -411,7 +411,7 @@ UNSEEN: dict[str, tuple[str, ...]] = {
     "trusted tools": ("a note that the model has written down from a page",),
     "messages": ("the name of who writes", "the description of a tool", "a picture"),
 }
-"""The attacks that pass `untrusted`, each of them for a reason that docs/provenance.md gives."""
+"""The attacks that pass `untrusted`, each of them for a reason that docs/guide/untrusted-input.md gives."""
 
 UNASKED: dict[str, tuple[str, ...]] = {
     "innocent places": ("the spam that the user asks about", "a limit in the system prompt"),

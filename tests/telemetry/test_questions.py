@@ -1,6 +1,6 @@
 """The nine questions that somebody has at night, answered from the traces alone, as Jaeger has them.
 
-The answers are in a table of ``docs/observability.md``. ``tests/backends/test_jaeger_backend.py`` asks a Jaeger.
+The answers are in a table of ``docs/see/traces.md``. ``tests/backends/test_jaeger_backend.py`` asks a Jaeger.
 """
 
 from __future__ import annotations

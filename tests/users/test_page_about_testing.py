@@ -1,4 +1,4 @@
-"""The tests that docs/testing.md shows run: as written, with anyio's plugin alone, and with pytest-asyncio alone."""
+"""The tests that docs/see/testing.md shows run: as written, with anyio's plugin alone, and with pytest-asyncio alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pytest_asyncio", reason="PYTEST-ASYNCIO IS NOT INSTALLED: the page about testing was not run")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "testing.md"
+PAGE = REPOSITORY / "docs" / "see" / "testing.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 TESTS = len(re.findall(r"^(?:async )?def test_", "".join(BLOCKS), re.MULTILINE))
 CONFIGURATION = """\
