@@ -12,7 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import reference
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -53,7 +58,49 @@ def write_pages(into: Path) -> list[str]:
         target = into / path.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+    for on_site, text in reference.pages().items():
+        _write(into / on_site, text)
     return lost
+
+
+def write_settings(build: Path) -> None:
+    """Writes Zensical's file, with the pages of the interface in the table of contents, and ``llms.txt``."""
+    modules = sorted(path.name for path in (build / "pages" / "reference" / "api").glob("*.md"))
+    shown = ", ".join(f'{{ "{name[:-3]}" = "reference/api/{name}" }}' for name in modules if name != "index.md")
+    text = (DOCS / "site.toml").read_text(encoding="utf-8")
+    text = text.replace('{ "API" = [] }', f'{{ "API" = [{{ "Modules" = "reference/api/index.md" }}, {shown}] }}')
+    _write(build / "zensical.toml", text)
+    project = tomllib.loads(text)["project"]
+    lines = [
+        f"# {project['site_name']}",
+        "",
+        f"> {project['site_description']}",
+        *_listed(project["nav"], build / "pages"),
+    ]
+    _write(build / "pages" / "llms.txt", "\n".join(lines) + "\n")
+
+
+def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator[str]:
+    """A line for each page: its title, its place and its first sentence."""
+    for entry in nav:
+        for name, target in entry.items():
+            if isinstance(target, list):
+                yield from ("", f"## {name}", "") if not title else ()
+                yield from _listed(target, pages, name)
+            else:
+                yield f"- [{name}]({_address(target)}): {_first_sentence((pages / target).read_text(encoding='utf-8'))}"
+
+
+def _address(page: str) -> str:
+    """Where a page is on the site, from its root."""
+    return page.removesuffix("index.md") or "./" if page.endswith("index.md") else page.removesuffix(".md") + "/"
+
+
+def _first_sentence(text: str) -> str:
+    prose = re.sub(r"^(#|\||- |!\[|> ).*$", "", _FENCE.sub("", text), flags=re.MULTILINE)
+    words = " ".join(prose.strip().split("\n\n")[0].split())
+    words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", words)
+    return re.split(r"(?<=[.!?]) ", words)[0]
 
 
 def _index_of_examples(programs: dict[str, Path]) -> str:
@@ -100,7 +147,7 @@ def main() -> int:
     if lost:
         print("these links lead to nothing that is on the site:", *lost, sep="\n  ", file=sys.stderr)
         return 1
-    shutil.copy(DOCS / "site.toml", BUILD / "zensical.toml")
+    write_settings(BUILD)
     built = subprocess.run(
         [Path(sys.executable).with_name("zensical"), "build", "--clean", "--strict"],
         cwd=BUILD, env={**os.environ, "NO_COLOR": "1"}, check=False,
