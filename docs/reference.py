@@ -118,7 +118,7 @@ class _Page:
             yield from self._callable(name, init)
         for member in self._public(cls):
             if member.is_function:
-                yield f"### {name}.{member.name}"
+                yield f'<a id="{name}.{member.name}"></a> **`{name}.{member.name}`**'  # a heading would come before the guide in the search
                 yield ""
                 yield from self._callable(f"{name}.{member.name}", member)
 

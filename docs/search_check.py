@@ -1,0 +1,88 @@
+"""Asks the built site's own search for thirty phrases: ``python docs/search_check.py``, behind `make docs`, with node.
+
+Prints the first three pages for each phrase, and fails unless the first is a right one for 27 of them and every phrase
+has a right one among the first three. The first half of the phrases was chosen before the pages were written.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+SITE = Path(__file__).resolve().parent.parent / "build" / "docs" / "site"
+PHRASES = {
+    "fastapi": "start/fastapi/ web/endpoint/",
+    "structured output": "guide/structured-output/",
+    "human in the loop": "approval/",
+    "retry": "guide/retries/",
+    "parallel tool calls": "guide/parallel-calls/",
+    "resume stream": "web/chats/",
+    "install": "start/install/",
+    "timeout": "guide/timeouts/",
+    "cancel": "guide/timeouts/ guide/steering/",
+    "langgraph": "start/coming-from/ frameworks/",
+    "anthropic": "providers/anthropic_messages/",
+    "json repair": "guide/histories/ providers/deviations/ guide/models-without-tools/",
+    "opentelemetry": "see/traces/",
+    "mcp": "guide/mcp/",
+    "exactly once": "guide/exactly-once/",
+    "prompt injection": "guide/untrusted-input/",
+    "testing": "see/testing/",
+    "token usage": "providers/token-counts/",
+    "gemini": "providers/gemini_generate_content/ providers/gemini_interactions/ providers/gemini_live/",
+    "ollama": "providers/ollama_chat/",
+    "websocket": "guide/sources/ providers/openai_realtime/ examples/responses_websocket/",
+    "rate limit": "guide/retries/",
+    "bedrock": "providers/bedrock_converse_stream/",
+    "pydantic-ai": "start/coming-from/ frameworks/",
+    "agent loop": "guide/loops/",
+    "redis": "guide/exactly-once/",
+    "ctrl-c": "see/debugging/",
+    "debug": "see/debugging/",
+    "usechat": "web/use-chat/ start/fastapi/",
+    "budget": "guide/limits/",
+}
+"""What somebody looks for, and the pages that answer it."""
+ASK = """
+const fs = require("fs"), path = require("path"), [site, ...phrases] = process.argv.slice(1);
+const workers = path.join(site, "assets/javascripts/workers");
+let got;
+const self = { postMessage: (message) => got(structuredClone(message)) };
+new Function("self", fs.readFileSync(path.join(workers, fs.readdirSync(workers).find((name) => name.startsWith("search"))), "utf8"))(self);
+const ask = (message) => new Promise((done) => { got = done; self.onmessage({ data: structuredClone(message) }); });
+const all = { input: { type: "operator", data: { operator: "and", operands: [] } }, aggregation: { input: [] } };
+(async () => {
+  const data = JSON.parse(fs.readFileSync(path.join(site, "search.json"), "utf8"));
+  await ask({ type: 0, data });
+  const found = {};
+  for (const phrase of phrases) {
+    const { data: { items } } = await ask({ type: 2, data: { input: phrase, filter: all } });
+    found[phrase] = items.map(({ id }) => data.items[id].location);
+  }
+  console.log(JSON.stringify(found));
+})();
+"""
+
+
+def main() -> int:
+    """Asks, and prints the figures; the status for the shell."""
+    node = shutil.which("node")
+    if node is None:
+        print("THE SEARCH IS NOT CHECKED: there is no node", file=sys.stderr)
+        return 0
+    done = subprocess.run([node, "-e", ASK, SITE, *PHRASES], capture_output=True, text=True, check=True)
+    first = among = 0
+    for phrase, locations in json.loads(done.stdout).items():
+        pages = list(dict.fromkeys(location.partition("#")[0] for location in locations))[:3]
+        right = [page in PHRASES[phrase].split() for page in pages]
+        first, among = first + (right[:1] == [True]), among + any(right)
+        print(f"{'1' if right[:1] == [True] else '3' if any(right) else '-'}  {phrase:20} {'  '.join(pages)}")
+    print(f"right first: {first} of {len(PHRASES)}; right among the first three: {among}")
+    return 0 if first >= 27 and among == len(PHRASES) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
