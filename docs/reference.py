@@ -118,7 +118,8 @@ class _Page:
             yield from self._callable(name, init)
         for member in self._public(cls):
             if member.is_function:
-                yield f'<a id="{name}.{member.name}"></a> **`{name}.{member.name}`**'  # a heading would come before the guide in the search
+                # A heading would come before the guide in the search.
+                yield f'<a id="{name}.{member.name}"></a> **`{name}.{member.name}`**'
                 yield ""
                 yield from self._callable(f"{name}.{member.name}", member)
 

@@ -51,8 +51,10 @@ const fs = require("fs"), path = require("path"), [site, ...phrases] = process.a
 const workers = path.join(site, "assets/javascripts/workers");
 let got;
 const self = { postMessage: (message) => got(structuredClone(message)) };
-new Function("self", fs.readFileSync(path.join(workers, fs.readdirSync(workers).find((name) => name.startsWith("search"))), "utf8"))(self);
-const ask = (message) => new Promise((done) => { got = done; self.onmessage({ data: structuredClone(message) }); });
+const worker = fs.readdirSync(workers).find((name) => name.startsWith("search"));
+new Function("self", fs.readFileSync(path.join(workers, worker), "utf8"))(self);
+const ask = (message) =>
+  new Promise((done) => { got = done; self.onmessage({ data: structuredClone(message) }); });
 const all = { input: { type: "operator", data: { operator: "and", operands: [] } }, aggregation: { input: [] } };
 (async () => {
   const data = JSON.parse(fs.readFileSync(path.join(site, "search.json"), "utf8"));
