@@ -195,6 +195,7 @@ def bill_of_materials(python: Path, into: Path) -> None:
     program = [str(Path(sys.executable).with_name("cyclonedx-py")), "environment", str(python), "--output-reproducible"]
     program += ["--pyproject", str(REPOSITORY / "pyproject.toml"), "--mc-type", "library"]
     bill = json.loads(run(program, into.parent, SOURCE_DATE_EPOCH=epoch()))
+    bill["metadata"]["component"]["version"] = into.name.removeprefix("streamtools-").removesuffix(".cdx.json")
     for component in bill["components"]:  # pip notes where on this machine the wheel lay
         found = component.get("externalReferences", [])
         component["externalReferences"] = [one for one in found if not one["url"].startswith("file:")]
