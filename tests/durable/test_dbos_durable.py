@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,7 +72,7 @@ def lines(path: Path) -> list[str]:
 
 def claimed(directory: Path) -> list[str]:
     """Returns the keys in the store; each ends with the id that the model gave its call."""
-    with sqlite3.connect(directory / "calls.sqlite3") as database:
+    with closing(sqlite3.connect(directory / "calls.sqlite3")) as database, database:
         (table,) = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()
         return [str(key) for (key,) in database.execute(f"SELECT key FROM {table}")]
 

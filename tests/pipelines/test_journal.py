@@ -251,7 +251,7 @@ def test_a_run_that_was_taken_over_changes_nothing_any_more(tmp_path: Path) -> N
             async with bank.run(path) as run:
                 async for event in run:
                     if isinstance(event, Observation) and event.step == 0 and len(bank.paid) == 1:
-                        with sqlite3.connect(path) as other:  # it stood still, and somebody took the run over
+                        with closing(sqlite3.connect(path)) as other, other:  # somebody took the run over
                             other.execute("UPDATE calls SET claim_id = 'other' WHERE fingerprint = 'lease'")
         assert run.outcome == "error"
         assert bank.paid == ["x"], "the second response is not on record here, so that its call may not begin"

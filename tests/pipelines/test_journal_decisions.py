@@ -6,6 +6,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -489,7 +490,7 @@ def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_path: Pa
         await read(run)
         assert (run.outcome, refunds, len(bank.asked)) == ("answered", ["x"], 2)
         assert [seen.model_content for seen in run.turns[0].observations] == ["paid back", "Rome"]
-        with sqlite3.connect(folder / "runs.db") as file:
+        with closing(sqlite3.connect(folder / "runs.db")) as file, file:
             file.execute("UPDATE waiting SET entry = '{\"secret\": 1}', is_over = 0")
         with pytest.raises(JournalError, match="that no journal has written") as raised:
             await journal.suspended(ORDER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_a_run_that_lost_its_lease_ends_the_call_that_had_begun_and_begins_no_ot
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stand_still)
             await bank.is_paying.wait()
-            with sqlite3.connect(path) as file:
+            with closing(sqlite3.connect(path)) as file, file:
                 file.execute("UPDATE calls SET lease_until = 0 WHERE fingerprint = 'lease'")
             async with bank.run(path, asks=True, **options) as successor:
                 async for event in successor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -192,7 +193,7 @@ async def test_a_row_that_nobody_has_written_keeps_no_other_conversation_from_go
     for name in ("a", "b", "c"):
         await program.page().ask("POST", "/", said("slow", chat=name), leave=lambda answer: b'b"}' in answer.body)
     await program.chats.aclose()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE turns SET message = x'00' WHERE chat_id = 'a'")
     program = Program(path)
     program.held.set()
