@@ -386,6 +386,7 @@ FRAMES = """
 """
 
 
+@pytest.mark.deadline(300)
 def test_a_run_of_a_million_events_is_a_page_of_40_mb(chromium: Browser, tmp_path: Path) -> None:
     drawing = Drawing(Picture("million", max_events=2_000_000, max_chars=100_000_000))
     events = many_events(1_000_000)
