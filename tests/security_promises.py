@@ -307,6 +307,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_run_page.py::test_the_policy_refuses_a_script_that_got_in_all_the_same",
             "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
             "tests/view/test_run_page.py::test_no_text_turns_the_direction_of_writing_or_hides_on_the_page",
+            "tests/view/test_conversation.py::test_a_call_can_be_linked_to_and_copied",
         ),
     ),
     "T30": (
