@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -67,6 +68,14 @@ class Held:
     def _tell(self) -> None:
         self._news.set()
         self._news = anyio.Event()
+
+    def count(self, kind: str) -> int:
+        """Returns how many frames of a kind of useChat's, or of AG-UI's that is like it, have passed."""
+        return self.kinds[kind] + self.kinds[_AG_UI.get(kind, "")]
+
+    def has_more(self, kind: str, before: int) -> bool:
+        """Returns whether more than `before` have passed, or all do."""
+        return self.most is None or self.count(kind) > before
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Waits until something holds of what has passed."""
@@ -142,17 +151,12 @@ class Script:
         return agent_loop(ask, chat.messages(WIRE), tools=[look, book], wire=WIRE, **chat.options)
 
     async def _answer(self, step: int) -> AsyncIterator[Chunk]:
-        kinds = self._held.kinds
+        held = self._held
         for chunk, brings in _script(step):
-            brought = (brings, _AG_UI.get(brings, ""))
-            before = sum(kinds[kind] for kind in brought)
+            before = held.count(brings)
             yield chunk
             if brings:
-                await self._held.until(
-                    lambda before=before, brought=brought: (
-                        self._held.most is None or sum(kinds[kind] for kind in brought) > before
-                    )
-                )
+                await held.until(partial(held.has_more, brings, before))
 
 
 def _script(step: int) -> Sequence[tuple[Chunk, str]]:

@@ -155,7 +155,7 @@ async def reloaded_once(visit: Visit, held: Held, asked_at: int, count: int, *, 
 
 
 async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int) -> Any:
-    """Loads a page anew behind each frame of a run, or some, for each of `lates`; returns what each ends with."""
+    """Loads a page anew behind frames of a run, for each of `lates`; returns what it ends with each time."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await chats.app(may=may)(scope, receive, send)
