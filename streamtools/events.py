@@ -521,7 +521,7 @@ class Observation(CausedEvent):
     call_id: str = field(kw_only=True)
     tool_name: str = field(kw_only=True)
     outcome: Outcome = field(kw_only=True)
-    """How the call ended; `streamtools.parts.Outcome` lists the words, ``docs/guide/parallel-calls.md`` explains them."""
+    """How the call ended; `streamtools.parts.Outcome` lists the words, docs/guide/parallel-calls.md explains them."""
     value: Any = field(default=None, repr=False, kw_only=True)
     """The tool's return value, as Python made it; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)

@@ -1,4 +1,4 @@
-"""Adds a provider of nobody's after docs/providers/own-provider.md: its calls begin, grow and end by events of their own."""
+"""Adds a provider after docs/providers/own-provider.md: its calls begin, grow and end by events of their own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -233,8 +233,8 @@ def test_the_wheel_holds_the_package_and_its_metadata_without_the_demo(wheel: zi
     assert [name for name in names if "demo" in name or name.endswith((".gguf", ".sse"))] == []
 
 
-def test_the_wheel_takes_at_most_4_2_mb_unpacked(wheel: zipfile.ZipFile) -> None:
-    assert sum(file.file_size for file in wheel.infolist()) <= 4_200_000
+def test_the_wheel_takes_at_most_4_3_mb_unpacked(wheel: zipfile.ZipFile) -> None:
+    assert sum(file.file_size for file in wheel.infolist()) <= 4_300_000
 
 
 def test_the_wheel_carries_name_version_and_licence(wheel: zipfile.ZipFile) -> None:

@@ -1,4 +1,4 @@
-"""The tests that docs/see/testing.md shows run: as written, with anyio's plugin alone, and with pytest-asyncio alone."""
+"""The tests of docs/see/testing.md run: as written, with anyio's plugin alone, and with pytest-asyncio alone."""
 
 from __future__ import annotations
 
