@@ -191,7 +191,7 @@ async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int
             assert set(script.booked.values()) == {1}
             assert browser.complaints == []
     times = len(indices) * len(lates)
-    print(f"\n{name}: loaded anew behind {len(indices)} of {count} events, {times} times: {len(wrong)} went wrong")
+    print(f"\n{name}: loaded anew at {len(indices)} of {count + 1} places, {times} times: {len(wrong)} went wrong")
     assert not wrong, wrong[:3]
     return whole
 
