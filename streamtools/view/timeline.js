@@ -78,7 +78,7 @@ function renderRows(scroller, area, window) {
     pool.set(row.key, element);
     fillRow(element, row, index, area, window);
     if (element.parentNode === null)
-      byId("space").insertBefore(element, before?.nextSibling ?? byId("space").firstChild);
+      byId("space").insertBefore(element, before === null ? byId("space").firstChild : before.nextSibling);
     before = element;
   }
   const chosen = state.selected === null ? undefined : rows[model.rowOf.get(state.selected)]?.key;
