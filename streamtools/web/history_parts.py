@@ -39,7 +39,7 @@ from ..wires import Wire
 from ..wires.transcript import CallResult, id_as_read
 from .approval_ids import approval_id
 from .encoding import plain
-from .sources import Source, cited, found
+from .sources import CitedSource, cited, found
 from .texts import texts_of
 
 __all__ = [
@@ -124,7 +124,7 @@ class AssistantSource:
     """A source that a text or a search of the provider's names, at its first place."""
 
     id: str
-    source: Source = field(repr=False)
+    source: CitedSource = field(repr=False)
 
 
 AssistantPart: TypeAlias = (
@@ -290,7 +290,7 @@ class _Writing:
         self._hide = hide
         self._tool_names = tool_names
         self._ids: set[str] = set()
-        self._sources: set[Source] = set()
+        self._sources: set[CitedSource] = set()
 
     def parts(self, step: int, exchange: Exchange, kept: _Kept) -> Iterator[AssistantPart]:
         answer, endings = exchange.reply.answer, kept.endings(exchange.calls)

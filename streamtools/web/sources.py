@@ -1,7 +1,7 @@
 """Reads which sources a model has named: addresses and documents, in what providers send beside texts and searches.
 
 In: the citations of a text (`TextEnd.provider_state`; Anthropic, Bedrock), or the result of a provider's search
-(`ProviderItem.raw`). Out: a `Source` for each. Other wires keep none with the text.
+(`ProviderItem.raw`). Out: a `CitedSource` for each. Other wires keep none with the text.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Source", "cited", "found", "shown_state", "ui_source"]
+__all__ = ["CitedSource", "cited", "found", "shown_state", "ui_source"]
 
 _ANY_MEDIA = "application/octet-stream"
 _MEDIA = {"page_location": "application/pdf", "char_location": "text/plain"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CitedSource:
     """An address, or a document of the request."""
 
     url: str | None = field(repr=False)
@@ -27,12 +27,12 @@ class Source:
     """That of a document, as far as its citation says so."""
 
 
-def cited(state: Mapping[str, Any] | None) -> Iterator[Source]:
+def cited(state: Mapping[str, Any] | None) -> Iterator[CitedSource]:
     """Yields the sources of a text, by what goes back to its provider with it."""
     yield from _of(None if state is None else state.get("citations"))
 
 
-def found(raw: Mapping[str, Any] | None) -> Iterator[Source]:
+def found(raw: Mapping[str, Any] | None) -> Iterator[CitedSource]:
     """Yields the addresses in the result of a search."""
     yield from (one for one in _of(None if raw is None else raw.get("content")) if one.url is not None)
 
@@ -47,7 +47,7 @@ def shown_state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {"citations": kept} if kept else None
 
 
-def ui_source(source: Source, source_id: str) -> dict[str, Any]:
+def ui_source(source: CitedSource, source_id: str) -> dict[str, Any]:
     """Returns a source as a part of a message of the AI SDK."""
     title = {} if source.title is None else {"title": source.title}
     if source.url is not None:
@@ -55,22 +55,22 @@ def ui_source(source: Source, source_id: str) -> dict[str, Any]:
     return {"type": "source-document", "sourceId": source_id, "mediaType": source.media_type, **title}
 
 
-def _of(listed: Any) -> Iterator[Source]:
+def _of(listed: Any) -> Iterator[CitedSource]:
     for one in listed if isinstance(listed, (list, tuple)) else ():
         if isinstance(one, Mapping) and (source := _source(one)) is not None:
             yield source
 
 
-def _source(one: Mapping[str, Any]) -> Source | None:
+def _source(one: Mapping[str, Any]) -> CitedSource | None:
     place = one.get("location")  # Bedrock's
     web = place.get("web") if isinstance(place, Mapping) else None
     url = _address(one.get("url")) or _address(one.get("source"))
     url = url or (_address(web.get("url")) if isinstance(web, Mapping) else None)
     title, document = _text(one.get("title")), _text(one.get("document_title"))
     if url is not None:
-        return Source(url, title)
+        return CitedSource(url, title)
     document = document or (title if isinstance(place, Mapping) else None)
-    return None if document is None else Source(None, document, _MEDIA.get(str(one.get("type")), _ANY_MEDIA))
+    return None if document is None else CitedSource(None, document, _MEDIA.get(str(one.get("type")), _ANY_MEDIA))
 
 
 def _text(value: Any) -> str | None:

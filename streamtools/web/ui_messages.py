@@ -45,7 +45,7 @@ from ..parts import RUN_OUTCOMES, ToolCall
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shown import is_pending
-from .sources import Source, cited, found, ui_source
+from .sources import CitedSource, cited, found, ui_source
 from .texts import texts_of
 
 Chunk = dict[str, Any]
@@ -98,7 +98,7 @@ class UIMessages:
         self._serving: set[str] = set()  # calls that the provider runs
         self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
         self._finish: str | None = None
-        self._sources_of: dict[Source, int] = {}  # the step that has named them first
+        self._sources_of: dict[CitedSource, int] = {}  # the step that has named them first
         self._named_here = 0  # of the step
 
     def begin(self) -> Iterable[Frame]:
@@ -259,7 +259,7 @@ class UIMessages:
             named = [{"url": one.url} | ({} if one.title is None else {"title": one.title}) for one in sources]
             yield {**_output(call_id, named), "providerExecuted": True}
 
-    def _name(self, step: int, sources: Iterable[Source]) -> Iterator[Chunk]:
+    def _name(self, step: int, sources: Iterable[CitedSource]) -> Iterator[Chunk]:
         """Yields the sources that the message does not have yet."""
         for source in sources:
             if source not in self._sources_of:
