@@ -26,13 +26,8 @@ async def add(a: int, b: int = 2) -> int:
 
 
 @tool(effect="pure")
-async def get_weather(city: str, days: int = 1) -> str:
-    """Weather forecast for a city.
-
-    Args:
-        city: City name, as a person would write it.
-        days: How many days ahead, 1 to 14.
-    """
+async def get_weather(city: str) -> str:
+    """Weather forecast for a city."""
     return f"{len(city) * 3} degrees"
 
 
@@ -50,23 +45,19 @@ class Shop:
 # -- the README's first program ------------------------------------------------------------------------------------
 
 
+async def ask(messages: Any, tools: Any) -> Any:
+    return await AsyncOpenAI().chat.completions.create(model="gpt-5-mini", messages=messages, tools=tools, stream=True)
+
+
 async def main() -> None:
-    client = AsyncOpenAI()
-    messages: list[Any] = [{"role": "user", "content": "weather in Tokyo and Oslo and Lima?"}]
-    for _ in range(8):  # a model may loop forever
-        stream = await client.chat.completions.create(
-            model="gpt-5-mini", messages=messages, tools=[get_weather.to("openai.chat_completions")], stream=True
-        )
-        async with pipeline(stream, tools=[get_weather]) as events:
-            async for event in events:
-                match event:
-                    case TextDelta(text=text):
-                        print(text, end="", flush=True)
-                    case Observation(tool_name=name, outcome=outcome, value=value):
-                        print(f"[{name}: {outcome}, {value}]")
-        messages += events.turn.messages()  # the assistant's turn, and one result for every call
-        if not events.turn.observations:
-            break
+    question = [{"role": "user", "content": "weather in Tokyo and Oslo and Lima?"}]
+    async with agent_loop(ask, question, tools=[get_weather], wire="openai.chat_completions") as run:
+        async for event in run:
+            match event:
+                case TextDelta(text=text):
+                    print(text, end="", flush=True)
+                case Observation(tool_name=name, outcome=outcome, value=value):
+                    print(f"[{name}: {outcome}, {value}]")
 
 
 asyncio.run(main())
@@ -94,12 +85,12 @@ async def lists_of_tools(stream: AsyncIterator[bytes]) -> None:
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
-async def ask(messages: list[Any], tools: list[Any]) -> AsyncIterator[bytes]:
+async def asked(messages: list[Any], tools: list[Any]) -> AsyncIterator[bytes]:
     raise NotImplementedError
 
 
 async def runs() -> None:
-    run = agent_loop(ask, [], tools=[get_weather, add], wire="anthropic.messages")
+    run = agent_loop(asked, [], tools=[get_weather, add], wire="anthropic.messages")
     assert_type(run, AgentLoop)
     async with run:
         async for event in run:
@@ -107,7 +98,7 @@ async def runs() -> None:
                 print(event.tool_name.upper(), event.outcome)
     assert_type(run.turn, Turn)
     print(run.turn.text.upper(), len(run.messages))
-    turn = await agent_loop(ask, [], wire="anthropic.messages")
+    turn = await agent_loop(asked, [], wire="anthropic.messages")
     print(turn.text, turn.calls[0].name)
     if run.suspended is not None:
         kept = run.suspended.to_text(b"key")
@@ -122,7 +113,7 @@ async def mistakes(stream: AsyncIterator[bytes]) -> None:
     pipeline(stream, tools=get_weather)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     pipeline(stream, wires="anthropic.messages")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     pipeline(stream, start="soon")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    agent_loop(ask, [])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    agent_loop(ask, [], wire="x", stage=())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    agent_loop(asked, [])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    agent_loop(asked, [], wire="x", stage=())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     pipeline(stream, store=MemoryStore)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     print((await pipeline(stream)).txt)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

@@ -23,6 +23,6 @@ def test_the_first_program_of_the_readme_is_among_them() -> None:
     assert program is not None
     checked = (HERE / "as_people_write_it.py").read_text(encoding="utf-8")
     parts = [part.strip() for part in re.split(r"\n\n\n", program[1])]
-    assert len(parts) == 4
+    assert len(parts) == 5
     missing = [part for part in parts[1:] if part not in checked]
     assert not missing

@@ -364,8 +364,13 @@ def generated(count: int, directory: Path, first: int = 0) -> list[GeneratedRun]
     """
 
     async def made() -> list[GeneratedRun]:
-        logging.getLogger("streamtools").setLevel(logging.CRITICAL)  # tools fail by the hundred
         journal = Journal(SqliteStore(directory / "runs.db"))
         return [await _Conversation(seed, journal).run() for seed in range(first, first + count)]
 
-    return anyio.run(made)
+    logger = logging.getLogger("streamtools")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)  # tools fail by the hundred
+    try:
+        return anyio.run(made)
+    finally:
+        logger.setLevel(before)
