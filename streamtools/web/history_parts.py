@@ -8,7 +8,8 @@ A history does not hold all that a stream shows: which calls were denied, by whi
 its text; ids that a wire has no place for. `events` brings these, where the program has kept them: `Observation`,
 `ApprovalRequested` and `ApprovalResolved`, as copies have them. Without them a result is read as JSON where it is an
 object, a list, null, true or false (a number stays text, since JavaScript rounds long ones), and one that begins with
-``Error:`` is an error. What a wire does not take back is not here either (reasoning of a Realtime session), and
+``Error:`` is an error. With the `TextDelta` events of its last step, an answer that was stopped ends with what it had
+said: no history has that. What a wire does not take back is not here either (reasoning of a Realtime session), and
 Cohere's text beside calls is a plan, which is reasoning. Signatures and other state of providers are never shown.
 """
 
@@ -31,6 +32,7 @@ from ..events import (
     MessageAdded,
     Observation,
     StepStart,
+    TextDelta,
 )
 from ..history.calls import Exchange, Messages, pair, wire_named
 from ..parts import Outcome, ToolCall
@@ -158,7 +160,8 @@ def assistant_parts(
     writing = _Writing(_hiding(redact, names), names)
     exchanges = [one for one in paired if isinstance(one, Exchange)]
     numbered = zip(_numbers(exchanges, steps), exchanges, strict=True)
-    return tuple(part for step, one in numbered for part in writing.parts(step, one, steps.get(step) or _Kept()))
+    parts = [part for step, one in numbered for part in writing.parts(step, one, steps.get(step) or _Kept())]
+    return (*parts, *_broken_off(steps, parts))
 
 
 # -- what events say beside a history ---------------------------------------------------------------------------------
@@ -184,6 +187,7 @@ class _Kept:
     calls: dict[str, _Ending] = field(default_factory=dict)
     added: dict[str, AddedMessage] = field(default_factory=dict)
     questions: list[AnswerRequested] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     run_id: str | None = None
 
     def add(self, event: Event) -> None:
@@ -192,6 +196,8 @@ class _Kept:
                 self.run_id = event.run_id
             case MessageAdded():
                 self.added[event.message_id] = AddedMessage(event.message_id, tuple(texts_of(event.messages)))
+            case TextDelta():
+                self.texts.append(event.text)
             case ApprovalResolved():
                 if event.call_id in self.calls:
                     self.calls[event.call_id].resolved = event
@@ -241,7 +247,7 @@ def _steps(events: Iterable[object]) -> dict[int, _Kept]:
     for event in events:
         if isinstance(event, AttemptDiscarded):
             used[event.step] = [one for one in used[event.step] if one.seq < event.from_seq]
-        elif isinstance(event, _USED):
+        elif isinstance(event, (*_USED, TextDelta)):
             used[event.step].append(event)
     found: dict[int, _Kept] = {}
     for step, of_step in used.items():
@@ -261,6 +267,17 @@ def _numbers(exchanges: Sequence[Exchange], steps: Mapping[int, _Kept]) -> Itera
     for one in exchanges:
         step = next(with_calls) if one.calls else step + 1
         yield step
+
+
+def _broken_off(steps: Mapping[int, _Kept], parts: Sequence[AssistantPart]) -> Iterator[AssistantPart]:
+    """Yields the text of the last step if its response did not end, so that the history does not have it."""
+    step = max(steps, default=-1)
+    text = "".join(steps[step].texts) if steps else ""
+    begin = max((at for at, part in enumerate(parts) if isinstance(part, AssistantStep)), default=0)
+    known = "".join(part.text for part in parts[begin:] if isinstance(part, AssistantText) and part.kind == "text")
+    if text and text != known:
+        yield AssistantStep(step)
+        yield AssistantText(text, "text")
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------

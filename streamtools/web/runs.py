@@ -36,6 +36,7 @@ from ..errors import (
     StreamError,
 )
 from ..event_loop import spawn
+from ..events import StepEnd, StepStart, TextDelta
 from ..history import convert, repair
 from ..limits import checked_bound
 from ..parts import RUN_OUTCOMES
@@ -280,7 +281,12 @@ class ChatRuns:
         if (found := await self._conversations.kept(turn.run_id)) is not None:
             return [*read_entries(found)]
         seen = await self.reader(Joined(turn, -1)).past()
-        kept = [entry for entry in seen if isinstance(entry, USED_EVENTS)]
+        broken = _broken_step(seen)
+        kept = [
+            entry
+            for entry in seen
+            if isinstance(entry, USED_EVENTS) or (isinstance(entry, TextDelta) and entry.step == broken)
+        ]
         if _is_over(turn) and seen and isinstance(seen[-1], VisitEnd):
             written = written_entries(kept)
             if len(written) <= MAX_BODY_BYTES:
@@ -572,6 +578,13 @@ class ChatRuns:
 def _is_over(turn: ChatTurn) -> bool:
     facts = RUN_OUTCOMES.get(turn.outcome)  # type: ignore[call-overload]  # None, or ``left``
     return facts is not None and not facts.goes_on
+
+
+def _broken_step(seen: Sequence[Entry]) -> int | None:
+    """Returns the last step of a run if its response was stopped or broke off: no history has what it had said."""
+    last = next((entry for entry in reversed(seen) if isinstance(entry, (StepStart, StepEnd))), None)
+    is_whole = isinstance(last, StepEnd) and last.outcome in ("complete", "suspended")
+    return None if last is None or is_whole else last.step
 
 
 def _decision(waiting: Suspended, given: ClientApproval, by: str | None) -> Decision | None:

@@ -253,6 +253,14 @@ async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> No
     turns = await program.chats.history("k")
     assert turns is not None
     assert turns[-1].outcome == "cancelled"
+    shown = texts(answers[0].chunks)
+    assert shown.startswith("ab")
+    for _ in range(2):  # from the log, and from what was kept of it
+        (_, told) = (await page.ask("GET", "/k")).json["messages"]
+        assert [part["text"] for part in told["parts"] if part["type"] == "text"] == [shown]
+    await page.ask("POST", "/", said("you", id="m2"))
+    assert [one["content"] for one in program.asked[-1] if one["role"] == "user"] == ["slow", "you"]
+    assert len((await page.ask("GET", "/k")).json["messages"]) == 4
 
 
 async def test_a_run_whose_process_has_left_goes_on_with_the_next_request_or_by_recover(tmp_path: Path) -> None:
