@@ -262,7 +262,7 @@ class ChatConflict(StreamToolsError):
 
     code: str
     """``running``, ``waiting``, ``answered``, ``decided``, ``expired``, ``nothing_waits``, ``nothing_said``,
-    ``unknown_message`` or ``bad_id``."""
+    ``edited``, ``unknown_message`` or ``bad_id``."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

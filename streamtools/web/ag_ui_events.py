@@ -26,11 +26,7 @@ ENDS: Mapping[str, tuple[str, ...]] = {
 _NOT_JSON = object()
 _ANSWER_SCHEMA = {
     "type": "object",
-    "properties": {
-        "approved": {"type": "boolean"},
-        "reason": {"type": "string"},
-        "editedArgs": {"type": "object", "description": "all arguments, if they are to be others"},
-    },
+    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
 

@@ -397,6 +397,9 @@ class ChatRuns:
     async def _answered(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         if head is None:
             raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
+        if any(one.arguments is not None for one in given.approvals):
+            text = "nothing was decided: an approval cannot change arguments; deny the call with a reason instead"
+            raise ChatConflict("edited", text)
         seen = await self.reader(Joined(head, -1)).past()
         waiting = await self.journal.suspended(head.run_id)
         calls = () if waiting is None else waiting.calls
@@ -591,7 +594,7 @@ def _decision(waiting: Suspended, given: ClientApproval, by: str | None) -> Deci
     """Returns a person's decision, if it is about a call that waits, as it was shown. A later step may have asked for
     the same call anew."""
     named = read_approval_id(given.id)
-    if named is None or (named.run_id, named.step) != (waiting.run_id, waiting.step) or given.arguments is not None:
+    if named is None or (named.run_id, named.step) != (waiting.run_id, waiting.step):
         return None
     for call in waiting.calls:
         if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):

@@ -59,7 +59,11 @@ async def test_an_approval_that_is_sent_again_pays_for_no_later_call_that_looks_
     program = Payer(tmp_path / "chats.db", 5, steps=2)
     page = program.page()
     first = await page.ask("POST", "/", said("go"))
-    second = await page.ask("POST", "/", decided(first.chunks, "k/1"))
+    approval = decided(first.chunks, "k/1")
+    approved_ids = [one["approvalId"] for one in first.chunks if one != "[DONE]" and "approvalId" in one]
+    edited = await page.ask("POST", "/", approval | {"editedArgs": {one: {"amount": 4} for one in approved_ids}})
+    assert (edited.status, edited.json["error"]["code"], program.paid) == (409, "edited", [])
+    second = await page.ask("POST", "/", approval)
     assert program.paid == [5]
     again = await page.ask("POST", "/", decided(first.chunks, "k/1"))
     assert (again.status, again.json["error"]["code"], program.paid) == (409, "nothing_waits", [5])
