@@ -44,6 +44,7 @@ from ..events import (
 )
 from ..observers import EarlyEnd
 from ..parts import RUN_OUTCOMES, WAITS
+from ..telemetry.names import Prices, checked_prices, cost_of
 from ..text import cut
 from .lanes import CallLane, Lane, RunHead, Span, StepLane, StreamPiece, Try
 from .picture import (
@@ -77,18 +78,19 @@ _PIECES: Mapping[type[EventBase], str] = {
 }
 
 
-def draw(events: Iterable[Event], *, content: bool = True, title: str = "") -> Picture:
+def draw(events: Iterable[Event], *, content: bool = True, title: str = "", prices: Prices | None = None) -> Picture:
     """Returns the picture of a run.
 
     Args:
         events: the run's events in order, as an observer or a consumer saw them; deltas may be missing.
         content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
         title: the headline; by default the run's id.
+        prices: the prices of models, as `Tracing` takes them.
 
     Raises:
-        ValueError: the events of two runs are mixed.
+        ValueError: the events of two runs are mixed, or a price is of no count of tokens.
     """
-    drawing = Drawing(Picture(title), content=content)
+    drawing = Drawing(Picture(title), content=content, prices=prices)
     for event in events:
         drawing.feed(event)
     return drawing.finish()
@@ -100,9 +102,12 @@ def draw(events: Iterable[Event], *, content: bool = True, title: str = "") -> P
 class Drawing:
     """Puts events into a picture as they come."""
 
-    def __init__(self, picture: Picture, *, content: bool = True, lacks_ends: bool = False) -> None:
+    def __init__(
+        self, picture: Picture, *, content: bool = True, prices: Prices | None = None, lacks_ends: bool = False
+    ) -> None:
         self.picture = picture
         self.content = content
+        self._prices = checked_prices(prices)
         # A recording ends where its program did, and the next run may be in the same file.
         self._lacks_ends = lacks_ends
         self._origin: float | None = None
@@ -317,6 +322,7 @@ class Drawing:
             step.error = self._error_words(event.error)
         if event.usage is not None:
             step.usage = {name: count for name, count in asdict(event.usage).items() if count is not None}
+            step.cost = cost_of(self._prices, (step.model,), event.usage)
         self._close_all(event.step)
         return step
 

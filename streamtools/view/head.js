@@ -68,6 +68,14 @@ function tookCard() {
   );
 }
 
+// By the caller's prices, in their currency; nothing where no price is known.
+function costLine(steps) {
+  const priced = steps.filter((step) => step.cost !== undefined),
+    sum = priced.reduce((one, step) => one + step.cost, 0);
+  const words = sum.toLocaleString("en", { maximumSignificantDigits: 3 });
+  return priced.length ? make("p", { class: "dim" }, `cost ${words}`) : null;
+}
+
 function tokensCard() {
   const tokens = tokensOf(model.steps),
     none = tokens.input_tokens === undefined && tokens.output_tokens === undefined;
@@ -77,6 +85,7 @@ function tokensCard() {
     "Tokens",
     make("p", { class: "big" }, big),
     make("p", { class: "dim" }, none ? "none reported" : `in → out${cached}`),
+    costLine(model.steps),
   );
 }
 

@@ -91,6 +91,8 @@ class StepLane(Lane):
     error: str | None = None
     """Type and text of the error that ended the stream."""
     usage: Usage | None = None
+    cost: float | None = None
+    """By the prices that were given, in their currency."""
     fed_by: list[int] = field(default_factory=list)
     """The calls whose results this answer had, by `CallLane.id`."""
     warnings: list[tuple[float, str, str]] = field(default_factory=list)

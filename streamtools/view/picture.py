@@ -219,6 +219,7 @@ def _step(step: StepLane) -> dict[str, Any]:
         finish=step.finish,
         error=step.error,
         usage=step.usage,
+        cost=step.cost,
         fedBy=step.fed_by,
         opening=short(step.opening, MOST_OPENING) or None,
         userMessages=step.user_messages,

@@ -197,6 +197,7 @@ class _SpanDrawing:
         counts = {name: map(span.count, keys) for name, keys in _COUNTS.items()}
         known = {name: next((one for one in found if one is not None), None) for name, found in counts.items()}
         step.usage = {name: count for name, count in known.items() if count is not None} or None
+        step.cost = span.cost(NAMES.cost)
         run = self.picture.runs[step.run]
         run.question = run.question or question_in({"messages": _read(span.text(NAMES.input_messages))}) or None
         for kind, text in _messages(span.text(NAMES.output_messages)):

@@ -74,6 +74,11 @@ class StoredSpan:
         """Returns an attribute that is a count."""
         return whole_number(self.tags.get(name or ""))
 
+    def cost(self, name: str | None) -> float | None:
+        """Returns an attribute that is a sum of money."""
+        value = self.tags.get(name or "")
+        return float(value) if value is not None and fits(value, SECONDS) else None
+
     def seconds(self, name: str | None) -> float:
         """Returns an attribute that is a length of time; 0 if there is none."""
         value = self.tags.get(name or "")

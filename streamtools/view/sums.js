@@ -31,7 +31,7 @@ function stepDetails(step) {
       "Fed by",
       list(fed) ?? line(make("span", { class: "dim" }, "the question alone: no results of earlier calls")),
     ),
-    section("Cost", tokenTable(step.usage)),
+    section("Cost", tokenTable(step.usage), costLine([step])),
     section("Where the time went", split([step], step.start, endOf(step))),
     section("Calls", list(calls)),
     ...texts.map((piece) =>
@@ -173,7 +173,7 @@ function runDetails(run) {
       list(rows) ?? line("Every step and call that has ended succeeded."),
     ),
     section("Where the time went", split(model.steps, 0, model.length)),
-    section("Cost", tokenTable(tokensOf(model.steps))),
+    section("Cost", tokenTable(tokensOf(model.steps)), costLine(model.steps)),
     section(
       "Record",
       factsOf(

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..events import Event
 from ..observers import EarlyEnd, RunFacts
+from ..telemetry.names import Prices
 from .drawing import Drawing
 from .picture import MAX_CHARS, MAX_EVENTS, Picture, Seen
 
@@ -31,12 +32,23 @@ class Watch:
         content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
         max_events: events that are kept; the page shows how many were left out.
         max_chars: characters of all texts that are kept.
+        prices: the prices of models, as `Tracing` takes them: the page has the cost of each answer, and of all.
+
+    Raises:
+        ValueError: a price is of no count of tokens.
     """
 
     def __init__(
-        self, title: str = "", *, content: bool = True, max_events: int = MAX_EVENTS, max_chars: int = MAX_CHARS
+        self,
+        title: str = "",
+        *,
+        content: bool = True,
+        max_events: int = MAX_EVENTS,
+        max_chars: int = MAX_CHARS,
+        prices: Prices | None = None,
     ) -> None:
-        self._drawing = Drawing(Picture(title, max_events=max_events, max_chars=max_chars), content=content)
+        picture = Picture(title, max_events=max_events, max_chars=max_chars)
+        self._drawing = Drawing(picture, content=content, prices=prices)
         self._lock = threading.Lock()
 
     @property

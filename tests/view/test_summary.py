@@ -33,7 +33,7 @@ from streamtools.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from streamtools.parts import RUN_OUTCOMES, ToolCall
+from streamtools.parts import RUN_OUTCOMES, ToolCall, Usage
 from streamtools.telemetry.setup import to_jaeger
 from streamtools.view import Watch, draw, draw_traces
 
@@ -258,6 +258,19 @@ def test_a_step_has_the_beginning_of_its_text_what_was_said_before_it_and_what_t
     assert (first["waitedFor"], second["waitedFor"], second["opening"]) == ("s0", "s1", "right")
     bare = draw(stamped(events), content=False).patch()
     assert not any("opening" in row or "userMessages" in row for row in bare["steps"])
+    answers: list[Event] = []
+    usage = Usage(input_tokens=2_000_000, output_tokens=100_000)
+    for model in ("gpt-5-2027", "unknown"):
+        answers += [
+            StepStart("run"),
+            StreamStart("w", model=model),
+            StreamEnd("stop", usage=usage),
+            StepEnd(),
+        ]
+    priced = draw(stamped(answers), prices={"gpt-5": {"input_tokens": 1.25, "output_tokens": 10}}).patch()["steps"]
+    assert [row.get("cost") for row in sorted(priced, key=lambda row: row["id"])] == [3.5, None]
+    with pytest.raises(ValueError, match="unknown count"):
+        Watch(prices={"gpt-5": {"words": 1}})
 
 
 def test_a_step_waits_for_the_call_that_ended_last(monkeypatch: pytest.MonkeyPatch) -> None:
