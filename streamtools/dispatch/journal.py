@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from string import digits
 from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
@@ -332,7 +333,8 @@ class Journal:
         scopes = [("run", run_id)] if conversation_id is None else [("run", run_id), ("conversation", conversation_id)]
         prefixes = [(operation_prefix(*scope), DIGEST_CHARS) for scope in scopes]
         return [
-            *self.store.forget_in(run_prefix(run_id), connection),
+            # The step follows: operations of all runs have keys that begin as those of a run "operation".
+            *(key for digit in digits for key in self.store.forget_in(run_prefix(run_id) + digit, connection)),
             *(key for one, chars in prefixes for key in self.store.forget_in(one, connection, chars=chars)),
         ]
 
