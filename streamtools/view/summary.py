@@ -117,8 +117,11 @@ def _shown(arguments: Mapping[str, Any], name: str | None) -> str | None:
     if name is None or name not in arguments:
         return None
     value = arguments[name]
-    is_text = isinstance(value, str) and value
-    return short(value if is_text else f"{name}={orjson.dumps(value).decode()}", MOST_ARGUMENT)
+    try:
+        written = value if isinstance(value, str) and value else f"{name}={orjson.dumps(value).decode()}"
+    except TypeError:  # orjson reads what is nested deeper than it writes
+        written = f"{name}=…"
+    return short(written, MOST_ARGUMENT)
 
 
 def _read(text: str) -> Any:

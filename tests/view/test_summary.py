@@ -192,6 +192,7 @@ def test_a_call_is_told_from_the_others_by_the_argument_that_differs() -> None:
         ([{"text": "x" * 500}], ["x" * 59 + "…"]),
         ([{"city": ""}, {"other": "name"}], ['city=""', "name"]),
         (["[1]", '{"cut": "'], ["[1]", '{"cut": "']),
+        (['{"deep": ' + "[" * 300 + "]" * 300 + "}"], ["deep=…"]),
     ]  # fmt: skip
     for given, shown in cases:
         events: list[Event] = [StepStart("run"), StreamStart("w")]
