@@ -273,7 +273,7 @@ def _broken_off(steps: Mapping[int, _Kept], parts: Sequence[AssistantPart]) -> I
     """Yields the text of the last step if its response did not end, so that the history does not have it."""
     step = max(steps, default=-1)
     text = "".join(steps[step].texts) if steps else ""
-    begin = max((at for at, part in enumerate(parts) if isinstance(part, AssistantStep)), default=0)
+    begin = next((at for at, part in enumerate(parts) if part == AssistantStep(step)), len(parts))
     known = "".join(part.text for part in parts[begin:] if isinstance(part, AssistantText) and part.kind == "text")
     if text and text != known:
         yield AssistantStep(step)

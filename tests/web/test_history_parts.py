@@ -27,6 +27,7 @@ from streamtools.events import (
     AttemptDiscarded,
     MessageAdded,
     StepStart,
+    TextDelta,
 )
 from streamtools.history import lint
 from streamtools.privacy import Privacy, redact_secrets
@@ -293,6 +294,8 @@ def test_a_run_that_waited_for_a_person_and_went_on_is_one_answer(tmp_path: Path
     discarded = AttemptDiscarded(1, from_seq=0, cause="stream_truncated", step=1, seq=10_000)
     kept = assistant_parts(added, wire, events=[*events, discarded])
     assert [part.outcome for part in kept if isinstance(part, AssistantCall)] == ["ok", None, None, None]
+    stopped = assistant_parts(added, wire, events=[*events, TextDelta("Done.", step=3, seq=10_000)])
+    assert stopped == (*parts, AssistantStep(3), AssistantText("Done.")), "it had said the same words again"
 
 
 def test_each_text_call_and_result_of_any_answer_is_shown_once() -> None:
