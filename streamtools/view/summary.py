@@ -5,6 +5,7 @@ In go the lanes of a picture that are complete, or a request; out come short tex
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -211,17 +212,18 @@ def sum_up(step: StepLane, calls: Iterable[CallLane]) -> None:
     step.waited_for = step.ref if last is None else last.ref
     if not step.asks_model or step.stream_end is None:
         return
-    ends: dict[int, float] = {}
+    real, ends = [*map(_end, ran)], list[float]()
     for call in ran:
-        ends[call.id] = _end_without_overlap(call, answered, ran, ends)
-    step.saved = max(0.0, max(ends.values(), default=0.0) - max([answered, *map(_end, ran)]))
+        ends.append(_end_without_overlap(call, answered, real, ends))
+    step.saved = max(0.0, max(ends, default=0.0) - max([answered, *real]))
 
 
 def _end(call: CallLane) -> float:
     return call.start if call.end is None else call.end
 
 
-def _end_without_overlap(call: CallLane, answered: float, ran: list[CallLane], ends: Mapping[int, float]) -> float:
+def _end_without_overlap(call: CallLane, answered: float, real: list[float], ends: list[float]) -> float:
+    # `ends` has those of the calls before this one, in the order of their `real` ends.
     moments = [call.ready, *(wait.start for wait in call.waits[:1]), *(one.start for one in call.tries[:1])]
     began, end = next(moment for moment in moments if moment is not None), _end(call)
     held = sum(_end_of(wait.end, end) - wait.start for wait in call.waits if wait.reason == _TURN_END)
@@ -231,9 +233,9 @@ def _end_without_overlap(call: CallLane, answered: float, ran: list[CallLane], e
     ]
     if queued:
         freed = _end_of(queued[-1].end, end)
-        before = [one for one in ran if one.id in ends and queued[-1].start <= _end(one) <= freed]
-        if before:
-            begins, since = max(answered, ends[before[-1].id]), freed
+        before = bisect_right(real, freed, hi=len(ends)) - 1
+        if before >= 0 and queued[-1].start <= real[before]:
+            begins, since = max(answered, ends[before]), freed
     return begins + max(0.0, end - since) if began < answered else end
 
 
