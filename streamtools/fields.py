@@ -27,8 +27,8 @@ class Range:
 
 
 # JSON's readers hold 64 bits, with a sign or without. No moment of ours is 30,000 years away from another, so that a
-# difference in microseconds is a whole number of that size, too.
-_DEFAULT_RANGES: Mapping[type, Range] = {int: Range(-(1 << 63), (1 << 64) - 1), float: Range(-1e12, 1e12)}
+# difference, in microseconds or of two whole numbers, is of that size, too.
+_DEFAULT_RANGES: Mapping[type, Range] = {int: Range(-(1 << 62), 1 << 62), float: Range(-1e12, 1e12)}
 
 
 def read_object(
