@@ -1,7 +1,8 @@
 // What can be taken away from a call: a test with its arguments, its record, the address of its row.
 
+// What cannot be a name in the test: keywords, and what it imports itself.
 const PYTHON_WORDS = new Set(
-  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield".split(
+  "__debug__ inspect pytest False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield".split(
     " ",
   ),
 );
@@ -41,7 +42,7 @@ function membersOf(json) {
     }
     if ("{[".includes(token)) depth += 1;
   }
-  return members;
+  return [...new Map(members)]; // of a name that is there twice, the last
 }
 
 function argumentsInPython(text) {

@@ -293,7 +293,7 @@ HARD = {
 
 def test_a_call_can_be_linked_to_and_copied(chromium: Browser, tmp_path: Path) -> None:
     for given, result in ((HARD, '{"sky": null}'), ({**HARD, "class": [{}]}, "7 degrees"), ({}, "true")):
-        text = json.dumps(given)
+        text = json.dumps(given).replace('{"city"', '{"city": 1, "city"')  # the last one is meant
         call = ToolCall(call_id="c", name="get_weather", arguments_text=text, status="ready")
         events = [StepStart("r"), StreamStart("w", "m"), ToolCallStart("c", "get_weather"), ToolCallEnd(call)]
         events += [ToolCallValidated(call), StreamEnd("tool_calls"), ToolStarted("c", "get_weather")]
