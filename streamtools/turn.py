@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_origin
 
 from typing_extensions import is_typeddict
 
@@ -114,7 +114,7 @@ class Turn:
         """
         if self.output is None:
             raise ValueError(f"no output: {self.output_problem or 'none was asked for with output=, or none came yet'}")
-        if not isinstance(self.output, dict if is_typeddict(kind) else kind):
+        if not isinstance(self.output, dict if is_typeddict(kind) else get_origin(kind) or kind):
             raise TypeError(f"expected an output of {kind.__name__}, got one of {type(self.output).__name__}")
         return cast("T", self.output)
 

@@ -81,7 +81,7 @@ def test_the_type_may_be_a_model_a_dataclass_a_typed_dict_or_a_schema(kind: Any,
     text = TEXT if kind is not Village else ['{"name": "Oslo"}']
     turn = parse(said(CHAT, text=text), output=kind)
     assert turn.output == value
-    assert turn.output_as(dict if isinstance(kind, dict) else kind) is turn.output
+    assert turn.output_as(dict[str, Any] if isinstance(kind, dict) else kind) is turn.output
     other = Town if kind is City else City
     with pytest.raises(TypeError, match=f"expected an output of {other.__name__}, got one of {type(value).__name__}"):
         turn.output_as(other)
