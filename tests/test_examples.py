@@ -158,9 +158,10 @@ def model_url() -> Iterator[str]:
 # -- pages ----------------------------------------------------------------------------------------------------
 
 PROGRAMS = [
-    pytest.param(program, id=f"{page.name} line {program.line}")
+    pytest.param(found, id=f"{page.relative_to(REPOSITORY)}{' with the model' if with_model else ''}")
     for page in PAGES
-    for program in programs(page.read_text(encoding="utf-8"))
+    for with_model in (False, True)
+    if (found := [one for one in programs(page.read_text(encoding="utf-8")) if one.with_model is with_model])
 ]
 
 
@@ -169,9 +170,13 @@ def test_each_page_shows_code() -> None:
     assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in PAGES)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_block_of_a_page_runs(program: Program, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    run_program(program, tmp_path, request.getfixturevalue("model_url") if program.with_model else None)
+@pytest.mark.parametrize("blocks", PROGRAMS)
+def test_the_blocks_of_a_page_run(blocks: list[Program], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    model_url = request.getfixturevalue("model_url") if blocks[0].with_model else None
+    for block in blocks:
+        directory = tmp_path / str(block.line)
+        directory.mkdir()
+        run_program(block, directory, model_url)
 
 
 PAGE = """\
