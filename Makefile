@@ -191,7 +191,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/pip
 	@$(PIP) install -e '.[demo]' || { echo "$(NO_SERVER)" >&2; $(PIP) install -e .; }
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+$(VENV)/.dev: pyproject.toml $(if $(LOCKED),release/dev.lock) | $(BIN)/pip
 	@echo "Installing streamtools and its development tools into $(VENV) (once) ..."
 ifeq ($(LOCKED),)
 	@$(PIP) install -e '.[dev,demo]' || { echo "$(NO_SERVER)" >&2; $(PIP) install -e '.[dev]'; }

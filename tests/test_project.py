@@ -58,7 +58,13 @@ def test_make_knows_its_targets_and_help_lists_them() -> None:
 
 @needs_make
 def test_make_installs_what_the_lock_has_where_that_is_asked_for(tmp_path: Path) -> None:
-    plan = make("-n", "lint", newcomer(tmp_path), "LOCKED=1", directory=tmp_path).stdout
+    given = newcomer(tmp_path)
+    aged = ["pyproject.toml", ".venv-locked/bin/pip", ".venv-locked/.dev", "release/dev.lock"]  # the lock is the newest
+    for age, path in enumerate(map(tmp_path.joinpath, aged)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (age, age))
+    plan = make("-n", "lint", given, "LOCKED=1", directory=tmp_path).stdout
     assert "--require-hashes -r release/dev.lock" in plan
     assert ".venv-locked/bin/ruff check" in plan
     assert ".[dev" not in plan
