@@ -59,7 +59,7 @@ function grouped(step) {
   for (const call of calls) {
     let alike = byName.get(call.name);
     if (alike.length < LEAST_GROUP) alike = byEnd.get(endOfCall(call)) ?? [];
-    if (alike.length < LEAST_GROUP || !alike.includes(call)) entries.push(call);
+    if (alike.length < LEAST_GROUP) entries.push(call);
     else if (!seen.has(alike)) {
       seen.add(alike);
       entries.push(groupOf(alike));
@@ -69,8 +69,10 @@ function grouped(step) {
 }
 
 function groupOf(calls) {
-  const start = Math.min(...calls.map((call) => call.start)),
-    end = calls.some((call) => call.end === undefined) ? undefined : Math.max(...calls.map((call) => call.end));
+  let start = Infinity, // a call of a function takes no 100,000 arguments
+    end = -Infinity;
+  for (const call of calls) [start, end] = [Math.min(start, call.start), Math.max(end, call.end ?? Infinity)];
+  if (end === Infinity) end = undefined;
   const worst = ["bad", "held", "odd", "mute", "live"].find((tone) => calls.some((call) => moodOf(call) === tone));
   const outcome = calls.find((call) => moodOf(call) === (worst ?? "good")).outcome;
   return { ref: `g${calls[0].id}`, step: calls[0].step, calls, start, end, outcome };

@@ -406,3 +406,4 @@ def test_a_run_of_a_million_events_is_a_page_of_40_mb(chromium: Browser, tmp_pat
     assert chromium.run("document.querySelectorAll('.row').length") < 100
     assert chromium.run("textOf(model.pieces.at(-1))") == '{"value": "' + "x" * 120 + '"}'
     assert chromium.run("model.marks.at(-1)[0]") == len(events) - 1
+    assert chromium.run("groupOf(Array(200000).fill(model.calls[0])).end === model.calls[0].end") is True
