@@ -43,8 +43,11 @@ class Times:
         self._path = path
         self._runs: dict[str, dict[str, Any]] = {}
         if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+            whole, _, torn = path.read_text(encoding="utf-8").rpartition("\n")
+            for line in whole.splitlines():
                 self._keep(*json.loads(line))
+            if torn:  # by the end of the process, or a full disk
+                path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
 
     def of(self, chat_id: str) -> dict[str, Any]:
         """Returns the times of a conversation's runs, by their ids, and that of this machine."""

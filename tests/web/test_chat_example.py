@@ -221,6 +221,8 @@ async def test_a_page_comes_back_by_itself_when_its_server_dies_and_loses_and_re
         with process(port, tmp_path):
             await until(f'{STATUS}.startsWith("Answering") && document.querySelector(".call progress")')
         await until(f'{STATUS}.startsWith("Connection lost")')
+        with (tmp_path / "chats.db.times.jsonl").open("a", encoding="utf-8") as times:
+            times.write('["torn')
         with process(port, tmp_path):
             await until(f"{STATUS} === {json.dumps(WAITS)}")
         await run_sync(browser.run, 'document.querySelector(".approve").click()')
