@@ -246,12 +246,14 @@ def _steps(events: Iterable[object]) -> dict[int, _Kept]:
     used: defaultdict[int, list[Event]] = defaultdict(list)
     for event in events:
         if isinstance(event, AttemptDiscarded):
-            used[event.step] = [one for one in used[event.step] if one.seq < event.from_seq]
+            for step in [step for step in used if step >= event.step]:  # a crash takes back later steps, too
+                used[step] = [one for one in used[step] if one.seq < event.from_seq]
         elif isinstance(event, (*_USED, TextDelta)):
             used[event.step].append(event)
     found: dict[int, _Kept] = {}
     for step, of_step in used.items():
-        found[step] = _Kept()
+        if of_step:
+            found[step] = _Kept()
         for event in of_step:
             found[step].add(event)
     return found

@@ -294,7 +294,12 @@ def test_a_run_that_waited_for_a_person_and_went_on_is_one_answer(tmp_path: Path
     discarded = AttemptDiscarded(1, from_seq=0, cause="stream_truncated", step=1, seq=10_000)
     kept = assistant_parts(added, wire, events=[*events, discarded])
     assert [part.outcome for part in kept if isinstance(part, AssistantCall)] == ["ok", None, None, None]
-    stopped = assistant_parts(added, wire, events=[*events, TextDelta("Done.", step=3, seq=10_000)])
+    crashed = [  # the process died in the step, and its successor went on with the one before
+        TextDelta("Do", step=3, seq=10_000),
+        AttemptDiscarded(1, from_seq=10_000, cause="crash", step=2, seq=10_001),
+        TextDelta("Done.", step=3, seq=10_002),
+    ]
+    stopped = assistant_parts(added, wire, events=[*events, *crashed])
     assert stopped == (*parts, AssistantStep(3), AssistantText("Done.")), "it had said the same words again"
 
 
