@@ -24,7 +24,7 @@ from pathlib import Path
 from .api import breakages, dumped
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-MOST_BYTES = 4_200_000  # of the wheel, unpacked
+MOST_BYTES = 4_300_000  # of the wheel, unpacked
 UNTRACKED = shutil.ignore_patterns(
     ".venv*", ".git", "dist", "build", "traces", "__pycache__", ".*_cache", ".hypothesis"
 )
