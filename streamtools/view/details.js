@@ -132,8 +132,8 @@ function whyNot(call) {
   return section(
     ran ? "Why it failed" : "Why it did not run",
     make("p", { class: `why ${moodOf(call)}`, dir: "auto" }, call.error),
-    toldOf(call) ? make("p", { class: "dim small" }, toldOf(call)) : null,
-    toldOf(call) ? block(call.toModel) : null,
+    leadOf(call) ? make("p", { class: "dim small" }, leadOf(call)) : null,
+    leadOf(call) ? block(call.toModel) : null,
   );
 }
 

@@ -116,7 +116,7 @@ function linesOf(row) {
     text ? Math.min(most, Math.ceil((text.length + taken) / places.letters)) : 0;
   if (row.kind === "run") return Math.max(1, lines(row.lane.question, 2, 6));
   if (row.kind === "user") return Math.max(1, lines(row.text, 2, 6));
-  if (row.kind === "call") return toldOf(row.lane) ? 2 : 1;
+  if (row.kind === "call") return leadOf(row.lane) ? 2 : 1;
   if (row.kind === "step") return 1 + lines(textOfStep(row), row.last ? 4 : 1) + (row.lane.error ? 1 : 0);
   return 1;
 }
@@ -194,7 +194,7 @@ function textOfStepRow(row) {
       quiet(notes.filter(Boolean).join(" · ")),
     ),
     text ? make("p", { class: `spoken${row.last ? " last" : ""}` }, foreign(text.slice(0, 900), "")) : null,
-    lane.error && phase === null ? make("p", { class: "told" }, foreign(lane.error.split("\n")[0], "bad")) : null,
+    lane.error && phase === null ? make("p", { class: "aside" }, foreign(lane.error.split("\n")[0], "bad")) : null,
   ].filter(Boolean);
 }
 
@@ -217,13 +217,13 @@ function textOfCall(call) {
     first.append(make("span", { class: `outcome ${moodOf(call)}` }, wordOf(call)));
     if (call.reason) first.append(foreign(call.reason, `reason-word ${moodOf(call)}`));
   }
-  const told = phase === null ? toldOf(call) : null;
-  if (!told) return [first];
-  return [first, make("p", { class: "told" }, told, foreign(`“${call.toModel.split("\n")[0]}”`, ""))];
+  const lead = phase === null ? leadOf(call) : null;
+  if (!lead) return [first];
+  return [first, make("p", { class: "aside" }, lead, foreign(`“${call.toModel.split("\n")[0]}”`, ""))];
 }
 
 // The model was told if the next step was fed by this call.
-function toldOf(call) {
+function leadOf(call) {
   if (!call.toModel || !troubled(call)) return null;
   return model.steps[call.step + 1]?.fedBy.includes(call.id) ? "The model was told: " : "For the model: ";
 }

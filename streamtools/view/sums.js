@@ -81,7 +81,7 @@ function resumedFrom(step) {
 
 function tokenTable(usage) {
   const rows = COUNTS.filter(([name]) => usage?.[name] !== undefined);
-  if (!rows.length) return line(make("span", { class: "dim" }, "The stream told no tokens."));
+  if (!rows.length) return line(make("span", { class: "dim" }, "The stream had no token counts."));
   return make(
     "table",
     { class: "counts" },

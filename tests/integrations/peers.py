@@ -134,19 +134,19 @@ async def sdk(server: Server, pay: Pay, wire: str, folder: Path) -> None:
     """The loop of the SDK's guide to function calling, which adds up deltas by their index and parses at the end."""
     client = _client(server)
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
-    said_so_far: list[Any] = [{"role": "user", "content": "go"}]
+    history: list[Any] = [{"role": "user", "content": "go"}]
     while True:
         calls: dict[int, Any] = {}
         if wire == RESPONSES:
             tools: Any = [{"type": "function", "name": "pay", "parameters": schema}]
-            async for event in await client.responses.create(model="m", input=said_so_far, tools=tools, stream=True):
+            async for event in await client.responses.create(model="m", input=history, tools=tools, stream=True):
                 if event.type == "response.output_item.done" and event.item.type == "function_call":
                     calls[event.output_index] = event.item
             found = [(call.call_id, call.name, call.arguments) for call in calls.values()]
         else:
             tools = [{"type": "function", "function": {"name": "pay", "parameters": schema}}]
             async for chunk in await client.chat.completions.create(
-                model="m", messages=said_so_far, tools=tools, stream=True
+                model="m", messages=history, tools=tools, stream=True
             ):
                 for part in chunk.choices[0].delta.tool_calls or []:
                     if part.index not in calls:
@@ -158,9 +158,9 @@ async def sdk(server: Server, pay: Pay, wire: str, folder: Path) -> None:
             return
         results = [(call_id, await pay(**json.loads(arguments))) for call_id, _, arguments in found]
         if wire == RESPONSES:
-            said_so_far += [{"type": "function_call_output", "call_id": at, "output": text} for at, text in results]
+            history += [{"type": "function_call_output", "call_id": at, "output": text} for at, text in results]
         else:
-            said_so_far += [{"role": "tool", "tool_call_id": at, "content": text} for at, text in results]
+            history += [{"role": "tool", "tool_call_id": at, "content": text} for at, text in results]
 
 
 async def langgraph(server: Server, pay: Pay, wire: str, folder: Path) -> None:

@@ -361,9 +361,9 @@ def test_an_audit_of_accessibility_finds_nothing(chromium: Browser, tmp_path: Pa
         for state in ("fit()", "select('c3')", "toggleKeys()", "moveTo(model.length / 2)", "show('events')"):
             chromium.run(state)
             chromium.drawn()
-            told = chromium.run("axe.run().then(({violations}) => violations.map("
+            violations = chromium.run("axe.run().then(({violations}) => violations.map("
                                 "(one) => [one.id, one.nodes.map((node) => node.html.slice(0, 120))]))")  # fmt: skip
-            found += [(theme, state, one) for one in told]
+            found += [(theme, state, one) for one in violations]
     assert found == []
 
 

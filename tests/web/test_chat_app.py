@@ -256,8 +256,8 @@ async def test_stopping_is_a_request_and_may_be_repeated(program: Program) -> No
     shown = texts(answers[0].chunks)
     assert shown.startswith("ab")
     for _ in range(2):  # from the log, and from what was kept of it
-        (_, told) = (await page.ask("GET", "/k")).json["messages"]
-        assert [part["text"] for part in told["parts"] if part["type"] == "text"] == [shown]
+        (_, answer) = (await page.ask("GET", "/k")).json["messages"]
+        assert [part["text"] for part in answer["parts"] if part["type"] == "text"] == [shown]
     await page.ask("POST", "/", said("you", id="m2"))
     assert [one["content"] for one in program.asked[-1] if one["role"] == "user"] == ["slow", "you"]
     assert len((await page.ask("GET", "/k")).json["messages"]) == 4
