@@ -61,8 +61,8 @@ values, tool results or credentials.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from .text import one_line
 
@@ -361,13 +361,16 @@ class DecisionError(StreamToolsError, ValueError):
 
     call_id: str
     """The id that the decision names, as it was given."""
-    code: Literal["unknown_call", "changed_call", "unnamed", "already_decided"]
+    code: Literal["unknown_call", "changed_call", "unnamed", "edited", "already_decided"]
     """``unknown_call``: no call of this id waits (a page is answered 404). ``changed_call``: one waits, but not the
-    one that was shown (409). ``unnamed``: the tool requires several people, and the decision does not say who made it.
-    ``already_decided``: see `AlreadyDecided` (409)."""
+    one that was shown (409). ``unnamed``, ``edited``: the tool requires several people, and the decision does not say
+    who made it, or has arguments that the others have not seen. ``already_decided``: see `AlreadyDecided` (409)."""
 
     def __init__(
-        self, call_id: str, code: Literal["unknown_call", "changed_call", "unnamed", "already_decided"], message: str
+        self,
+        call_id: str,
+        code: Literal["unknown_call", "changed_call", "unnamed", "edited", "already_decided"],
+        message: str,
     ) -> None:
         super().__init__(f"decisions: {message}")
         self.call_id = call_id
@@ -385,6 +388,8 @@ class FirstDecision(Protocol):
     def at(self) -> float: ...
     @property
     def reason(self) -> str | None: ...
+    @property
+    def arguments(self) -> Mapping[str, Any] | None: ...
 
 
 class AlreadyDecided(DecisionError):

@@ -465,6 +465,8 @@ class ApprovalResolved(CausedEvent):
     """Who decided, where that was said: those who approved, or the one who denied."""
     at: float = field(default=0.0, kw_only=True)
     """When the last of them decided, in seconds since 1970, perhaps in another process and long ago."""
+    arguments: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
+    """Those that the call is to run with, if whoever approved it has changed them."""
 
 
 # -- calls that are done outside ---------------------------------------------------------------------------------
@@ -550,6 +552,8 @@ class Observation(CausedEvent):
     """Why the arguments did not fit; without the values."""
     validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The typed arguments by parameter name."""
+    edited: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
+    """Those that a person has given the call in place of the model's, as they were given; None if nobody has."""
     observation_type: str = field(default="none", kw_only=True, metadata=NEVER)
     """The Python type of `value`, ``"error"`` if the call is not ``ok``."""
     duration: float | None = field(default=None, kw_only=True)

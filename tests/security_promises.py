@@ -388,6 +388,10 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/dispatch/test_decisions.py::test_a_run_that_died_after_the_decision_goes_on_with_it_and_runs_once",
             "tests/dispatch/test_decisions.py::test_a_call_that_has_run_is_never_denied_by_the_rules_of_today",
             "tests/dispatch/test_decisions.py::test_two_people_approve_each_by_name_and_one_denial_ends_it",
+            "tests/dispatch/test_edited_calls.py"
+            "::test_an_edited_call_runs_once_with_the_edits_and_the_model_reads_them",
+            "tests/dispatch/test_edited_calls.py::test_edits_on_record_that_do_not_fit_deny_the_call_and_say_why",
+            "tests/dispatch/test_edited_calls.py::test_a_policy_judges_edits_as_the_arguments_of_the_model",
             "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
             "tests/pipelines/test_journal_decisions.py"
             "::test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process",

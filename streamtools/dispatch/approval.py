@@ -6,9 +6,10 @@ Approvals fail closed: a predicate that raises fails its call, an approver that 
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Protocol, TypeAlias
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _MOST_NAME_CHARS = 256
+_MOST_ARGUMENT_CHARS = 256 << 10  # of edited arguments as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Decision:
     """When, in seconds since 1970; by default now."""
     reason: str | None = field(default=None, repr=False)
     """Why; the model reads it if the call is denied."""
+    arguments: Mapping[str, Any] | None = field(default=None, repr=False, hash=False)
+    """All arguments that the call is to run with instead of those that were shown, as JSON by the names in the tool's
+    schema, at most 256 kB; None: as shown. They are validated and judged as the model's own, the model reads that they
+    were changed, and a call for which they do not fit is denied. Only a call that one person decides takes them."""
 
     def __post_init__(self) -> None:
         for name in ("call_id", "fingerprint"):
@@ -101,6 +107,10 @@ class Decision:
             raise ValueError(f"Decision: expected by of 1 to {_MOST_NAME_CHARS} characters, got {len(self.by)}")
         if not 0 <= self.at < math.inf:
             raise ValueError("Decision: expected at in seconds since 1970, got no such time")
+        if self.arguments is not None:
+            if not self.verdict:
+                raise ValueError("Decision: expected no arguments with a denial")
+            object.__setattr__(self, "arguments", _plain(self.arguments))
 
     @classmethod
     def on(
@@ -111,8 +121,10 @@ class Decision:
         by: str | None = None,
         at: float | None = None,
         reason: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> Decision:
-        """Returns the decision about a call, given by the event or record that was shown."""
+        """Returns the decision about a call, given by the event or record that was shown; `arguments` are those that it
+        is to run with, if they were edited."""
         if isinstance(verdict, Deny):
             reason, verdict = verdict.reason, False
         return cls(
@@ -122,7 +134,30 @@ class Decision:
             by=by,
             at=time.time() if at is None else at,
             reason=reason,
+            arguments=arguments,
         )
+
+
+def _plain(arguments: Any) -> Any:
+    """Returns edited arguments as a copy that is JSON.
+
+    Raises:
+        TypeError: they are no object of JSON.
+        ValueError: they are too large.
+    """
+    written, plain = "", None
+    try:
+        written = json.dumps(dict(arguments), allow_nan=False)
+        plain = json.loads(written)
+    except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
+        pass
+    if plain is None or plain.keys() != arguments.keys():
+        kind = type(arguments).__name__
+        raise TypeError(f"Decision: expected arguments as a mapping of names to JSON, got another {kind}")
+    if len(written) > _MOST_ARGUMENT_CHARS:
+        most = _MOST_ARGUMENT_CHARS
+        raise ValueError(f"Decision: expected arguments of at most {most} characters of JSON, got {len(written)}")
+    return plain
 
 
 class Shown(Protocol):
@@ -147,6 +182,8 @@ class Resolution:
     """Who decided: those who approved, or the one who denied."""
     at: float = field(default_factory=time.time)
     """When, in seconds since 1970."""
+    arguments: Mapping[str, Any] | None = None
+    """Those that the call is to run with, if whoever approved it has changed them."""
 
 
 def is_gated(call: Call) -> bool:
@@ -196,7 +233,9 @@ def resolution(verdict: Any) -> Resolution | None:
     if isinstance(verdict, Deny):
         return Resolution(False, verdict.reason)
     if isinstance(verdict, Decision):
-        return Resolution(verdict.verdict, verdict.reason, by=_names([verdict]), at=verdict.at)
+        return Resolution(
+            verdict.verdict, verdict.reason, by=_names([verdict]), at=verdict.at, arguments=verdict.arguments
+        )
     raise TypeError(f'an approval is True, False, Deny("why") or None, not {type(verdict).__name__}')
 
 
@@ -205,7 +244,10 @@ def resolved(decisions: Sequence[Decision], requires: int) -> Resolution | None:
     if not decisions or (decisions[-1].verdict and len(decisions) < requires):
         return None
     last = decisions[-1]
-    return Resolution(last.verdict, last.reason, by=_names(decisions if last.verdict else [last]), at=last.at)
+    if requires > 1 and any(one.arguments is not None for one in decisions):  # it required one when it was decided
+        return Resolution(False, "its arguments were edited, and it requires several people", at=last.at)
+    by = _names(decisions if last.verdict else [last])
+    return Resolution(last.verdict, last.reason, by=by, at=last.at, arguments=last.arguments)
 
 
 def _names(decisions: Iterable[Decision]) -> tuple[str, ...]:

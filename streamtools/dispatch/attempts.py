@@ -178,7 +178,7 @@ class Attempts:
             if tool.operation is not None and not self._find_operation(call, tool):
                 return call.ending
             by_operation = None if call.operation is None else call.operation.fingerprint
-            fingerprint = by_operation or call_fingerprint(name, self.arguments(call))
+            fingerprint = by_operation or call_fingerprint(name, self.claimed_arguments(call))
         claim = CallClaim(store, call.key, name, partial(self.store_failed, call))
         seconds = self.limits.tool_timeout if tool is None or tool.timeout is None else tool.timeout
         try:
@@ -199,6 +199,13 @@ class Attempts:
         """Returns a call's arguments as plain values, as its tool takes them."""
         if call.refined is not None:
             return dict(call.refined)
+        return self._shown_arguments(call)
+
+    def claimed_arguments(self, call: Call) -> dict[str, Any]:
+        """Returns the arguments by which the store knows a call: those that were shown, also if they were edited."""
+        return self.arguments(call) if call.edited is None else self._shown_arguments(call)
+
+    def _shown_arguments(self, call: Call) -> dict[str, Any]:
         assert call.call.arguments is not None, "only a ready call is run"
         return dict(self.tools.decode(call.call.name, call.call.arguments))
 
@@ -335,7 +342,7 @@ class _Attempt:
         call, invocation = self.call, self.invocation
         try:
             fingerprint = (
-                call_fingerprint(invocation.tool, invocation.arguments)
+                call_fingerprint(invocation.tool, self.attempts.claimed_arguments(call))
                 if call.operation is None
                 else call.operation.fingerprint
             )

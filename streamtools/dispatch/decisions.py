@@ -68,7 +68,7 @@ async def put_on_record(store: DecidingStore, call: Waiting, decision: Decision)
 
     Raises:
         AlreadyDecided: the call was decided before, or this person has approved it before.
-        DecisionError: the call needs several people, and this decision has no name.
+        DecisionError: the call needs several people, and this decision has no name, or other arguments.
     """
     return await _decided(store, putting_on_record(call, decision))
 
@@ -121,11 +121,13 @@ def putting_on_record(call: Waiting, decision: Decision) -> Steps:
 
 
 def check_named(call: Waiting, decision: Decision) -> None:
-    """Refuses a decision without a name about a call that needs several people."""
-    if call.requires > 1 and decision.by is None:
-        name = one_line(call.call_id, 100)
-        why = f"the call {name!r} requires {call.requires} people, so each decision says by= whom it is"
-        raise DecisionError(call.call_id, "unnamed", why)
+    """Refuses a decision about a call that needs several people, if it has no name, or arguments that only one of them
+    has seen."""
+    if call.requires > 1 and (decision.by is None or decision.arguments is not None):
+        needs = f"the call {one_line(call.call_id, 100)!r} requires {call.requires} people, so each decision"
+        if decision.by is None:
+            raise DecisionError(call.call_id, "unnamed", f"{needs} says by= whom it is")
+        raise DecisionError(call.call_id, "edited", f"{needs} is about the arguments that were shown to all")
 
 
 def _key(call: Waiting, place: int) -> str:
@@ -139,7 +141,7 @@ def decision_key(call_key: str, fingerprint: str, place: int) -> str:
 
 
 def _written(decision: Decision) -> bytes:
-    fields: Sequence[str] = ("call_id", "fingerprint", "verdict", "by", "at", "reason")
+    fields: Sequence[str] = ("call_id", "fingerprint", "verdict", "by", "at", "reason", "arguments")
     return json.dumps({name: getattr(decision, name) for name in fields}).encode()
 
 

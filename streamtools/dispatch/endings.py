@@ -7,8 +7,9 @@ record.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -50,6 +51,7 @@ _NOT_AGAIN = "\nIt may have taken effect. Do not call it again for the same thin
 DONE_BEFORE = "This had been done already, by an earlier call, and was not done again. The result of that call:"
 """Begins what the model reads of a call that is answered by the result of another."""
 _TRIED_BEFORE = "This had been tried already, by an earlier call, and was not tried again. That call ended so:"
+_MOST_NOTED_CHARS = 2_000
 _COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
@@ -126,6 +128,16 @@ def no_key(tool: str, error: Exception, option: str = "conflict_key") -> Ending:
     failed = ToolFailed(f"not run: the {option} of {tool} raised {type_name(error)}")
     failed.__cause__ = error
     return Ending("failed", failed)
+
+
+def keyed(call: Call) -> Ending | None:
+    """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
+    try:
+        call.conflict = call.conflict_key()
+        hash(call.conflict)
+    except Exception as error:
+        return no_key(call.ready[0].name, error)
+    return None
 
 
 def unknown_tool(name: str, names: Iterable[str], awaits: str | None = None) -> UnknownTool:
@@ -216,6 +228,20 @@ def repeated(ending: Ending) -> Ending:
 def is_repetition(seen: Observation) -> bool:
     """Returns whether a call was answered by the result of another."""
     return seen.recorded and seen.model_content.startswith(DONE_BEFORE)
+
+
+def note_of_edits(arguments: Mapping[str, Any]) -> str:
+    """Returns what a model reads beside the result of a call whose arguments were edited."""
+    text = json.dumps(dict(arguments), ensure_ascii=False)
+    if len(text) > _MOST_NOTED_CHARS:
+        text = f"{text[:_MOST_NOTED_CHARS]}… ({len(text)} characters in all)"
+    return f"Note: a person approved this call with other arguments than yours: {text}"
+
+
+def notes_of(seen: Observation) -> list[str]:
+    """Returns what a model has to read beside a value that a framework gives it itself."""
+    notes = [DONE_BEFORE] if is_repetition(seen) else []
+    return notes if seen.edited is None else [note_of_edits(seen.edited), *notes]
 
 
 def as_read(ending: Ending) -> Any:

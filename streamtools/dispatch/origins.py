@@ -212,7 +212,9 @@ class Origins:
 
     def _findings(self, call: Call, policies: tuple[AnyPolicy, ...]) -> tuple[Finding, ...]:
         tool, bound = call.ready
-        given = self._tools.decode(call.call.name, call.call.arguments or {})
+        given = call.refined
+        if given is None:
+            given = self._tools.decode(call.call.name, call.call.arguments or {})
         taken = bound.by_name
         if tool.schema_source == "typed_model":
             taken = {name: value for name in given if (value := _of_model(tool, call, name)) is not None}

@@ -305,7 +305,9 @@ class Call:
     started_at: float | None = None  # on time.monotonic
     due: float = math.inf  # the loop's time at which its attempt times out
     is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
-    refined: Mapping[str, Any] | None = None  # its arguments, if its middleware has changed them
+    refined: Mapping[str, Any] | None = None  # its arguments, if a person or its middleware has changed them
+    edited: Mapping[str, Any] | None = None  # those of the person, as they were given
+    is_edited: bool = False  # it is being changed so, and takes no other decision
     timer: Timer | None = None  # cancels the attempt then
     cancelled_at: float = math.inf  # the loop's time at which it was cancelled
     unresponsive: bool = False  # it went on past its grace, and the warning was emitted
@@ -380,6 +382,7 @@ class Call:
             coercions=bound.coercions if bound else (),
             validation_error=str(ending.error) if ending.outcome == "invalid" else None,
             validated_args=bound.by_name if bound else None,
+            edited=self.edited,
             observation_type="error" if ending.error is not None else type(ending.value).__name__,
             duration=None if started is None else time.monotonic() - started,
             attempts=self.attempts,

@@ -84,6 +84,8 @@ class SuspendedCall:
     """As `ApprovalRequested.requires`."""
     waits_for: Literal["approval", "answer"] = "approval"
     """``answer``: it is done outside, and waits for a `CallAnswer`."""
+    edited_text: str | None = field(default=None, repr=False)
+    """The arguments as JSON that it was approved with, if edited; only of a call that waits for its answer."""
 
     __repr__ = shown_by()
 
@@ -99,6 +101,12 @@ class SuspendedCall:
         if self.kind == "custom":
             return {"input": self.arguments_text}
         parsed: dict[str, Any] = json.loads(self.arguments_text)
+        return parsed
+
+    @property
+    def edited(self) -> dict[str, Any] | None:
+        """The arguments that it was approved with, if they were edited, parsed; a fresh copy."""
+        parsed: dict[str, Any] | None = None if self.edited_text is None else json.loads(self.edited_text)
         return parsed
 
 
@@ -370,6 +378,7 @@ def _suspended(held: Call) -> SuspendedCall:
         findings=held.findings,
         requires=held.requires,
         waits_for="approval" if held.out is None else "answer",
+        edited_text=None if held.edited is None else _as_json(held.edited),
     )
 
 

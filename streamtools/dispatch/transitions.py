@@ -85,6 +85,7 @@ from .timers import Timer
 if TYPE_CHECKING:
     from .answers import Answers
     from .carried import Carried  # a run without retries does not load it
+    from .edits import Edits
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
@@ -147,7 +148,7 @@ class Transitions:
 
     def move(self, call: Call, happened: Input, given: Ending | Resolution | str | None = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
-        rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
+        rest of the row is void. `given` is the call's ending, the decision about it, or why it is cancelled, if the
         input brings one."""
         was, effects = call.state, advance(call, happened)
         state, before = call.state, self._given
@@ -380,10 +381,9 @@ class Transitions:
 
     def _decide_for(self, call: Call, given: Resolution) -> None:
         """Takes the answer of an approver; one without a name denies a call that needs several people."""
-        if given.approved and call.requires > 1 and not given.by:
-            given = approval.failed(
-                LocalProtocolError("the approver names nobody; return Decision.on(request, ..., by=)")
-            )
+        if given.approved and call.requires > 1 and (not given.by or given.arguments is not None):
+            wanted = "names nobody; return Decision.on(request, ..., by=)" if not given.by else "edits the arguments"
+            given = approval.failed(LocalProtocolError(f"the approver of several {wanted}"))
         name = given.by[0] if given.by else ("approve" if call.requires > 1 else None)
         decision = Decision(
             call_id=call.call_id,
@@ -392,13 +392,14 @@ class Transitions:
             by=name,
             at=given.at,
             reason=given.reason,
+            arguments=given.arguments,
         )
         self.decide(call, decision, given.error)
 
     def decide(self, call: Call, decision: Decision, error: BaseException | None = None) -> bool:
         """Takes a decision about a call; returns False if it changes nothing. With a store, it counts once it is on
         record there, and only if it is the first."""
-        if call.state != "asked" or self.stopped is not None or self._is_deciding(call):
+        if call.state != "asked" or self.stopped is not None or call.is_edited or self._is_deciding(call):
             return False
         is_kept, deciding = self.options.store is not None, self._deciding.setdefault(call.call_id, [])
         found = [one for one, _ in deciding] if is_kept else self._decisions.setdefault(call.call_id, [])
@@ -463,6 +464,42 @@ class Transitions:
         self.host.emit(StreamWarning("decision_not_kept", f"{call.label}: the store raised {type_name(error)}"))
 
     def _resolve(self, call: Call, ended: Resolution) -> None:
+        if call.state != "asked" or self.stopped is not None or call.is_edited:
+            return
+        if ended.approved and ended.arguments is not None:
+            call.is_edited = True
+            self.work(call, partial(self._edit, call, ended))
+        else:
+            self._go_on(call, ended)
+
+    async def _edit(self, call: Call, edited: Resolution) -> None:
+        """Gives a call the arguments that it was approved with. If they cannot be run, it is denied, unless it has run:
+        then it has the ending that it had."""
+        ended: Resolution | None = None
+        before: Ending | None = None
+        try:
+            with CancelScope() as call.scope:
+                await checkpoint()
+                ended = await self.edits.apply(call, edited)
+                if not ended.approved and self.options.store is not None:
+                    before = await self._attempts.ran_before(call, call.fingerprint)
+        except Exception as error:
+            self._not_kept(call, error)
+            ended = None
+        call.is_edited = False
+        if before is not None and call.state == "asked":
+            self.move(call, "refused", before)
+        elif ended is not None:
+            self._go_on(call, ended)
+
+    @property
+    def edits(self) -> Edits:
+        """Binds calls to the arguments that people have given them."""
+        from .edits import Edits  # few calls are edited
+
+        return Edits(self._attempts.tools, self.limits, self.options.origins)
+
+    def _go_on(self, call: Call, ended: Resolution) -> None:
         if call.state == "asked" and self.stopped is None:
             approved: Input = "hand_out" if call.ready[0].external else "approved"
             self.move(call, approved if ended.approved else "denied", ended)
@@ -471,7 +508,10 @@ class Transitions:
         ended = self._given
         assert isinstance(ended, Resolution), "the input brings one"
         name = call.ready[0].name
-        self.host.emit(ApprovalResolved(call.call_id, name, ended.approved, ended.reason, by=ended.by, at=ended.at))
+        event = ApprovalResolved(
+            call.call_id, name, ended.approved, ended.reason, by=ended.by, at=ended.at, arguments=ended.arguments
+        )
+        self.host.emit(event)
 
     def count_begun(self, call: Call) -> None:
         """Counts a call that has begun before, in another process; its place is not given back."""
@@ -484,6 +524,8 @@ class Transitions:
     async def ran_before(self, call: Call, fingerprint: str) -> Ending | None:
         """Returns the ending of a call that has run before, by the store; see `Attempts.ran_before`."""
         with CancelScope() as call.scope:
+            if call.bound is not None:
+                await self.edits.apply_as_on_record(call, self.options.store)
             return await self._attempts.ran_before(call, fingerprint)
         return None
 
@@ -575,6 +617,8 @@ class Transitions:
             self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         if self.options.offloads is not None and not callable(content):
             content, ending = self._offloaded(self.options.offloads, call, content, ending)
+        if call.edited is not None:
+            content, ending = self.edits.noted(call, content, ending)
         causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         self.budgets.ended(call, ending.outcome)
@@ -941,25 +985,18 @@ class Calls:
         if refused is None:
             try:
                 gate = True if self._options.resumed or quotes is not None else tool.needs_approval
-                if not self._was_handed_out(call):
+                if self._was_handed_out(call):
+                    self._edit_again(call)
+                else:
                     call.gated = gate if isinstance(gate, bool) else approval.is_gated(call)
                     refused = None if self._origins is None else self._origins.judge(call)
             except ToolFailed as error:
                 refused = Ending("failed", error)
         if refused is None and tool.conflict_key is not None:
-            refused = self._find_key(call, tool.name)
+            refused = endings.keyed(call)
         if refused is not None:
             self._refuse(call, refused)
         return refused is None
-
-    def _find_key(self, call: Call, tool: str) -> Ending | None:
-        """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
-        try:
-            call.conflict = call.conflict_key()
-            hash(call.conflict)
-        except Exception as error:
-            return endings.no_key(tool, error)
-        return None
 
     def _repeated(self, call: Call) -> Ending | None:
         """Counts a call; returns a refusal if it was made too often with the same arguments."""
@@ -992,6 +1029,11 @@ class Calls:
         is_outside = call.ready[0].external or self._was_handed_out(call)
         self._transitions.move(call, "ask" if call.gated else "hand_out" if is_outside else "queue")
 
+    def _edit_again(self, call: Call) -> None:
+        kept = self._options.resumed[call.call_id]
+        if kept.edited is not None:
+            self._transitions.edits.bind_again(call, kept.edited)
+
     def _was_handed_out(self, call: Call) -> bool:
         """Returns whether a call was suspended when it had been handed out, and so was approved and judged before."""
         kept = self._options.resumed.get(call.call_id)
@@ -1023,12 +1065,20 @@ class Calls:
         return bool(self._transitions.calls)
 
     def decide(
-        self, call_id: str, verdict: bool, fingerprint: str | None, *, by: str | None, reason: str | None
+        self,
+        call_id: str,
+        verdict: bool,
+        fingerprint: str | None,
+        *,
+        by: str | None,
+        reason: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> bool:
         """Takes a decision about a call; returns False if that changes nothing, since the call was decided before or
         is over.
 
         Raises:
+            InvalidArguments: the edited arguments do not fit.
             LocalProtocolError: nobody was asked about it, or about these arguments; it needs several people, and this
                 one has no name; or this is another thread.
         """
@@ -1040,7 +1090,11 @@ class Calls:
         approval.check_loop(self._transitions.asked_in, "approve" if verdict else "deny")
         if call.requires > 1 and by is None:
             raise LocalProtocolError(f'the call requires {call.requires} people; say who decides: by="ann"')
-        decision = Decision(call_id=call_id, fingerprint=call.fingerprint, verdict=verdict, by=by, reason=reason)
+        decision = Decision.on(call, verdict, by=by, reason=reason, arguments=arguments)
+        if decision.arguments is not None:
+            if call.requires > 1:
+                raise LocalProtocolError(f"the call requires {call.requires} people, so nobody edits its arguments")
+            self._transitions.edits.check(call, decision.arguments)
         decided = self._transitions.decide(call, decision)
         if decided:
             self._tell()

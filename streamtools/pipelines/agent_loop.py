@@ -392,9 +392,16 @@ class AgentLoop:
         turn = self._all_turns[-1:]
         return tuple(seen for one in turn for seen in one.observations if seen.outcome == "unknown")
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
+    def approve(
+        self,
+        call: Asked,
+        *,
+        fingerprint: str | None = None,
+        by: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
-        return self._step().approve(call, fingerprint=fingerprint, by=by)
+        return self._step().approve(call, fingerprint=fingerprint, by=by, arguments=arguments)
 
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None

@@ -284,7 +284,14 @@ class Pipeline:
             proposed_by=run.proposed_by() or (resumed and resumed.proposed_by),
         )
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
+    def approve(
+        self,
+        call: Asked,
+        *,
+        fingerprint: str | None = None,
+        by: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Approves a call that waits for it, so that the call runs when its turn comes. Returns False if that changes
         nothing: the call has been decided, or the block was left.
 
@@ -295,14 +302,18 @@ class Pipeline:
             call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
             fingerprint: of the arguments that were approved, if they were looked at elsewhere.
             by: who approves it. A call of a tool with ``requires=2`` runs when two have, by different names.
+            arguments: all arguments that it is to run with, if they are not those that were shown. The model reads
+                that they were changed.
 
         With a store that keeps decisions, this one counts if it is the first there; `ApprovalResolved` says whose does.
 
         Raises:
+            InvalidArguments: `arguments` do not fit the tool; the call goes on waiting.
             LocalProtocolError: nobody was asked about this call or these arguments; it needs a name; or this is another
                 thread.
+            TypeError, ValueError: `arguments` are no object of JSON, or larger than 256 kB.
         """
-        return self._decide(call, True, fingerprint, by=by)
+        return self._decide(call, True, fingerprint, by=by, arguments=arguments)
 
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
@@ -397,9 +408,7 @@ class Pipeline:
         self._outbox.resting = False
         return True
 
-    def _decide(
-        self, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, reason: str | None = None
-    ) -> bool:
+    def _decide(self, call: Asked, verdict: bool, fingerprint: str | None, *, by: str | None, **given: Any) -> bool:
         self._check_begun()
         self._check_step(call)
         if self._is_void(call):
@@ -407,7 +416,7 @@ class Pipeline:
         if fingerprint is None:
             fingerprint = getattr(call, "fingerprint", None)  # a `ToolCall` has none
         call_id = call if isinstance(call, str) else call.call_id
-        decided = self._calls.decide(call_id, verdict, fingerprint, by=by, reason=reason)
+        decided = self._calls.decide(call_id, verdict, fingerprint, by=by, **given)
         self._outbox.resting &= not decided
         return decided
 

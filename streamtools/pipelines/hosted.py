@@ -74,7 +74,14 @@ class HasCalls(Protocol):
     def suspended(self) -> Suspended | None: ...
     async def __anext__(self) -> Event: ...
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation: ...
-    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool: ...
+    def approve(
+        self,
+        call: Asked,
+        *,
+        fingerprint: str | None = None,
+        by: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool: ...
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
     ) -> bool: ...
@@ -228,9 +235,16 @@ class OpenPipeline:
         await self._hosted.begun.wait()
         return await self._pipeline.run_call(call)
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
+    def approve(
+        self,
+        call: Asked,
+        *,
+        fingerprint: str | None = None,
+        by: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. A loop's end then closes nothing."""
-        return self._pipeline.approve(call, fingerprint=fingerprint, by=by)
+        return self._pipeline.approve(call, fingerprint=fingerprint, by=by, arguments=arguments)
 
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None
@@ -468,9 +482,16 @@ class SyncBlock(Generic[B]):
         observation: Observation = self._wait(partial(self._block.run_call, call))
         return observation
 
-    def approve(self, call: Asked, *, fingerprint: str | None = None, by: str | None = None) -> bool:
+    def approve(
+        self,
+        call: Asked,
+        *,
+        fingerprint: str | None = None,
+        by: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
-        return self._ask(lambda: self._block.approve(call, fingerprint=fingerprint, by=by))
+        return self._ask(lambda: self._block.approve(call, fingerprint=fingerprint, by=by, arguments=arguments))
 
     def deny(
         self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None, by: str | None = None

@@ -154,13 +154,17 @@ def _words_of_cut(call: ToolCall) -> str:
 
 
 def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
-    text = _MESSAGES[problem].format(
-        max_json_depth=limits.max_json_depth, max_argument_containers=limits.max_argument_containers
-    )
+    text = words_of_problem(problem, limits)
     cut = problem == "incomplete_json"
     error: ToolError = CallTruncated(text) if cut else InvalidArguments(text)
     call: ToolCall = replace(event.call, status="truncated" if cut else "invalid", problem=problem)
     return replace(event, call=call, error=error)
+
+
+def words_of_problem(problem: str, limits: Limits) -> str:
+    """Returns what is wrong with arguments, by the problem's code."""
+    depth, most = limits.max_json_depth, limits.max_argument_containers
+    return _MESSAGES[problem].format(max_json_depth=depth, max_argument_containers=most)
 
 
 def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], tuple[str, ...]] | str:

@@ -203,6 +203,8 @@ class Names:
     """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
     approval_by: str = "streamtools.approval.by"
     """The names of those who decided, where they are known."""
+    approval_edited: str = "streamtools.approval.edited"
+    """True if whoever approved the call has changed its arguments."""
     waiting_tool: str = "streamtools.tool.name"
     """The tool of a call that waits. Not `gen_ai.tool.name`, by which the wait would count as a call."""
     waiting_call: str = "streamtools.call.id"

@@ -1121,6 +1121,8 @@ class CallSpans:
             known.approved = event.approved
         if known is not None and known.approval is not None and event.by:
             known.approval.set_attribute(self._names.approval_by, self._writer.people(event.by))
+        if known is not None and known.approval is not None and event.arguments is not None:
+            known.approval.set_attribute(self._names.approval_edited, True)
         self._end_approval(step, known, "approved" if event.approved else "denied", event)
 
     def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: CausedEvent) -> None:

@@ -537,6 +537,8 @@ _LAST_AT = 253_402_300_800  # the year 10,000, which a recording may name and a 
 def _words_of(event: ApprovalResolved) -> str:
     """Returns a decision in words: what, by whom and when."""
     verdict = "approved" if event.approved else "denied"
+    if event.arguments is not None:
+        verdict += " with other arguments"
     if event.by:
         verdict += f" by {' and '.join(event.by)}"
     return (
