@@ -186,4 +186,5 @@ class CallsShown:
         """Says that an approval was decided."""
         asked = self.asked.pop(self._id(event), None)
         if asked is not None:
-            yield custom("interrupt_resolved", {"id": asked["id"], "approved": event.approved})
+            edited = {} if event.arguments is None else {"editedArgs": plain(event.arguments)}
+            yield custom("interrupt_resolved", {"id": asked["id"], "approved": event.approved, **edited})

@@ -26,7 +26,11 @@ ENDS: Mapping[str, tuple[str, ...]] = {
 _NOT_JSON = object()
 _ANSWER_SCHEMA = {
     "type": "object",
-    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+    "properties": {
+        "approved": {"type": "boolean"},
+        "reason": {"type": "string"},
+        "editedArgs": {"type": "object"},
+    },
     "required": ["approved"],
 }
 

@@ -95,7 +95,7 @@ class ClientApproval:
     approved: bool
     reason: str | None = field(default=None, repr=False)
     arguments: Mapping[str, Any] | None = field(default=None, repr=False)
-    """Other arguments for the call, if the user has changed them: all of them."""
+    """Other arguments for the call, if the user has changed them: all of them. A denial has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -362,8 +362,10 @@ class _Writing:
 
 def _ended(call: AssistantCall, ending: _Ending, kept: _Kept) -> AssistantCall:
     """Returns a call with what events say of it."""
-    call = replace(call, approval=kept.approval(ending))
-    seen = ending.seen
+    call, seen = replace(call, approval=kept.approval(ending)), ending.seen
+    if ending.asked is not None:  # as the stream has shown it
+        edited = None if ending.resolved is None else ending.resolved.arguments
+        call = replace(call, arguments=plain(ending.asked.arguments if edited is None else edited))
     if seen is None or seen.outcome == "suspended" or isinstance(seen.error, ApprovalPending):
         return replace(call, is_over=False, result=None, error=None)
     if seen.outcome == "ok":

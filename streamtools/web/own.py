@@ -133,7 +133,7 @@ _WORDS: Mapping[type, _Words] = {
         also="approval_id index",
         derived={"approval_id": _shown_id},
     ),
-    of.ApprovalResolved: _Words("approval_resolved", "call_id tool_name approved by at", also="reason?"),
+    of.ApprovalResolved: _Words("approval_resolved", "call_id tool_name approved by at arguments?", also="reason?"),
     of.AnswerRequested: _Words(
         "answer_requested",
         "call_id tool_name arguments fingerprint caller question?",

@@ -397,9 +397,6 @@ class ChatRuns:
     async def _answered(self, head: ChatTurn | None, given: ClientInput, by: str | None) -> Joined:
         if head is None:
             raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
-        if any(one.arguments is not None for one in given.approvals):
-            text = "nothing was decided: an approval cannot change arguments; deny the call with a reason instead"
-            raise ChatConflict("edited", text)
         seen = await self.reader(Joined(head, -1)).past()
         waiting = await self.journal.suspended(head.run_id)
         calls = () if waiting is None else waiting.calls
@@ -420,7 +417,8 @@ class ChatRuns:
             refused = error
         await self._go_on(head, resumes=True)  # also where what was decided before was not acted on
         if refused is not None:
-            raise ChatConflict("decided", str(refused)) from refused
+            code = "edited" if isinstance(refused, DecisionError) and refused.code == "edited" else "decided"
+            raise ChatConflict(code, str(refused)) from refused
         answered = {decision.call_id for decision in decisions} | {call.call_id for call, _ in results}
         end = rested_at(seen, answered)  # the run may have gone on already, if this is the same request again
         return Joined(head, end.seq if end is not None else seen[-1].seq if seen else -1)
@@ -436,7 +434,7 @@ class ChatRuns:
                 break
             except AlreadyDecided as error:
                 known = left.pop(error.call_id, None)
-                if known is None or known.verdict != error.first.verdict:
+                if known is None or (known.verdict, known.arguments) != (error.first.verdict, error.first.arguments):
                     raise
         refused: AnswerError | None = None
         for call, one in results:  # each counts, whatever becomes of the others
@@ -598,7 +596,11 @@ def _decision(waiting: Suspended, given: ClientApproval, by: str | None) -> Deci
         return None
     for call in waiting.calls:
         if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):
-            return Decision.on(call, given.approved, by=by, reason=given.reason)
+            edited = given.arguments if given.approved else None
+            try:
+                return Decision.on(call, given.approved, by=by, reason=given.reason, arguments=edited)
+            except ValueError as error:
+                raise ChatConflict("edited", str(error)) from error
     return None
 
 

@@ -211,6 +211,8 @@ class UIMessages:
     def _asks(self, event: Any) -> Iterator[Chunk]:
         id = self._id(event)
         if isinstance(event, ApprovalResolved):
+            if event.arguments is not None:
+                yield from self._give(id, event.tool_name, event.arguments)
             # 7 alone has a word for it; the client that has decided knows
             if self._version == 7 and (asked := self._asked.get(id)) is not None:
                 reason = {} if event.reason is None else {"reason": event.reason}

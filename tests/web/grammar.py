@@ -209,6 +209,12 @@ async def sleep() -> str:
     return ""
 
 
+_EDITED: dict[str, list[Any]] = {
+    "pay": [{"amount": 1}, {"amount": 2, "to": "é\u2028"}, {"amount": "much"}, {}],
+    "vote": [{"on": "that"}, {"on": 7}],
+}
+"""Arguments that a person gives a call instead, not all of them fit."""
+
 _TOOLS = [look, fail, count, pay, choose, vote, ask, sleep]
 
 # -- the run -----------------------------------------------------------------------------------------------------------
@@ -319,7 +325,9 @@ class _Conversation:
         for call in chance.sample(calls, chance.randint(1, len(calls))):
             if call.waits_for == "approval":
                 verdict = chance.random() < 0.7
-                await self.journal.decide(waiting, Decision.on(call, verdict, by="ann", reason="so be it"))
+                edited = chance.choice(_EDITED[call.tool_name]) if verdict and chance.random() < 0.4 else None
+                decision = Decision.on(call, verdict, by="ann", reason="so be it", arguments=edited)
+                await self.journal.decide(waiting, decision)
                 approvals.append((step, call.call_id, call.fingerprint, verdict, "so be it"))
             elif call.waits_for == "answer":
                 value = {"of": call.call_id}

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from grammar import GeneratedRun, generated, is_pending
 from node_judge import judged, program
 
-from streamtools.events import AnswerRequested, ApprovalRequested, MessageAdded
+from streamtools.events import AnswerRequested, ApprovalRequested, ApprovalResolved, MessageAdded
 from streamtools.parts import ToolCall
 from streamtools.pipelines.held import HeldBack
 from streamtools.turn import Turn
@@ -198,5 +198,8 @@ def of_call(run: GeneratedRun, step: int, part: dict[str, Any], turn: Turn, call
     given = call.arguments if call.arguments is not None else call.arguments_text
     had = part.get("input") if part.get("input") is not None else part.get("rawInput")  # 6, of one that is no JSON
     wanted = [plain(one.arguments) for one in shown_to[-1:] if call.name != "ask"] or [given]
+    edited = [one for one in joined(run.entries) if isinstance(one, ApprovalResolved) and one.arguments is not None]
+    if one := next((one for one in edited[::-1] if (one.step, one.call_id, one.tool_name) == key), None):
+        wanted = [one.arguments]
     if had not in wanted:
         yield f"{call.name}: input {had!r}, not {wanted}"

@@ -60,9 +60,6 @@ async def test_an_approval_that_is_sent_again_pays_for_no_later_call_that_looks_
     page = program.page()
     first = await page.ask("POST", "/", said("go"))
     approval = decided(first.chunks, "k/1")
-    approved_ids = [one["approvalId"] for one in first.chunks if one != "[DONE]" and "approvalId" in one]
-    edited = await page.ask("POST", "/", approval | {"editedArgs": {one: {"amount": 4} for one in approved_ids}})
-    assert (edited.status, edited.json["error"]["code"], program.paid) == (409, "edited", [])
     second = await page.ask("POST", "/", approval)
     assert program.paid == [5]
     again = await page.ask("POST", "/", decided(first.chunks, "k/1"))
@@ -70,6 +67,47 @@ async def test_an_approval_that_is_sent_again_pays_for_no_later_call_that_looks_
     asked = [one for one in second.chunks if one != "[DONE]" and one.get("approvalId", "").startswith("k/1#1#")]
     await page.ask("POST", "/", decided(asked, "k/1"))
     assert program.paid == [5, 5]
+
+
+async def test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_shown_so(
+    tmp_path: Path,
+) -> None:
+    program = Payer(tmp_path / "chats.db", 5)
+    page = program.page()
+    first = await page.ask("POST", "/", said("go"))
+    approval = decided(first.chunks, "k/1")
+    (id,) = {one["approvalId"] for one in first.chunks if one != "[DONE]" and "approvalId" in one}
+    large = await page.ask("POST", "/", approval | {"editedArgs": {id: {"amount": 4, "memo": "x" * 300_000}}})
+    assert (large.status, large.json["error"]["code"], program.paid) == (409, "edited", [])
+    second = await page.ask("POST", "/", approval | {"editedArgs": {id: {"amount": 4}}})
+    assert program.paid == [4]
+    given = [one for one in second.chunks if one != "[DONE]" and one["type"] == "tool-input-available"]
+    assert [one["input"] for one in given] == [{"amount": 4}]
+    for late in (approval, approval | {"editedArgs": {id: {"amount": 3}}}):
+        again = await page.ask("POST", "/", late)
+        assert (again.status, again.json["error"]["code"], program.paid) == (409, "nothing_waits", [4])
+    messages = (await page.ask("GET", "/k")).json["messages"]
+    (call,) = [part for one in messages for part in one.get("parts", ()) if part["type"] == "tool-pay"]
+    assert (call["input"], call["state"]) == ({"amount": 4}, "output-available")
+
+    program = Payer(tmp_path / "wrong.db", 5)
+    page = program.page()
+    first = await page.ask("POST", "/", said("go"))
+    (id,) = {one["approvalId"] for one in first.chunks if one != "[DONE]" and "approvalId" in one}
+    refused = await page.ask("POST", "/", decided(first.chunks, "k/1") | {"editedArgs": {id: {"amount": "all"}}})
+    assert program.paid == []
+    assert "tool-output-denied" in [one["type"] for one in refused.chunks if one != "[DONE]"]
+
+    program = Payer(tmp_path / "other.db", 5)
+    page = program.page()
+    first = await page.ask("POST", "/", said("go"))
+    waiting = await program.chats.journal.suspended("k/1")
+    assert waiting is not None
+    await program.chats.journal.decide(waiting, Decision.on(waiting.calls[0], True, by="bob", arguments={"amount": 2}))
+    late = await page.ask("POST", "/", decided(first.chunks, "k/1"))  # approves 5, and 2 were approved
+    assert (late.status, late.json["error"]["code"]) == (409, "decided")
+    await page.ask("GET", "/k/stream")
+    assert program.paid == [2]
 
 
 async def test_a_decision_about_a_stopped_run_begins_nothing(tmp_path: Path) -> None:
