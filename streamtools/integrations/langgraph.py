@@ -29,7 +29,7 @@ from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.prebuilt import ToolNode
 
 from ..dispatch.decisions import decides
-from ..dispatch.endings import DONE_BEFORE, is_repetition
+from ..dispatch.endings import is_repetition, notes_of
 from ..dispatch.store import IdempotencyStore
 from ..errors import ApprovalPending, CallStillRunning, ToolError, ToolSuspended
 from ..events import Observation
@@ -247,21 +247,19 @@ class _Call:
         return self._message(seen.model_content, status="error")
 
     def _value(self, seen: Observation) -> Any:
-        if not self._is_kept:
-            return seen.value
-        if not _is_record(seen.value):  # LangGraph cannot write it, a person has put it on record, or middleware
-            return self._message(seen.model_content) if seen.recorded else seen.value
-        if is_repetition(seen):
-            return self._repeated(_read_back(seen.value))
-        return self._done if seen.value == self._record else _read_back(seen.value)
+        notes, value = notes_of(seen), seen.value
+        if self._is_kept:
+            if not _is_record(value):  # LangGraph cannot write it, a person has put it on record, or middleware
+                return self._message(seen.model_content) if seen.recorded else value
+            value = self._done if value == self._record and not is_repetition(seen) else _read_back(value)
+        if is_repetition(seen) and not isinstance(value, ToolMessage):
+            # What another call has done to the graph, or to its state, is not done again.
+            return self._message("\n".join([*notes, "[a command, which the graph has followed]"]))
+        return self._noted(value, notes) if notes and isinstance(value, ToolMessage) else value
 
-    def _repeated(self, value: Any) -> ToolMessage:
-        """Returns the message of a call that is answered by the end of another: what that has done to the graph, or
-        to its state, is not done again."""
-        if not isinstance(value, ToolMessage):
-            return self._message(f"{DONE_BEFORE}\n[a command, which the graph has followed]")
+    def _noted(self, value: ToolMessage, notes: list[str]) -> ToolMessage:
         content = value.content
-        noted = f"{DONE_BEFORE}\n{content}" if isinstance(content, str) else [DONE_BEFORE, *content]
+        noted = "\n".join([*notes, content]) if isinstance(content, str) else [*notes, *content]
         return value.model_copy(update={"content": noted, "tool_call_id": self.call["id"], "id": None})
 
     @staticmethod

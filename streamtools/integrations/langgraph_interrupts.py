@@ -40,7 +40,7 @@ from .identity import AnswerName
 __all__ = ["InterruptApproval", "Siblings"]
 
 _NO_TASK = "00000000-0000-0000-0000-000000000000"
-_FIELDS = {"approved", "by", "reason", "fingerprint"}
+_FIELDS = {"approved", "by", "reason", "fingerprint", "arguments"}
 
 
 class InterruptApproval:
@@ -173,8 +173,8 @@ def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
     given = answer if isinstance(answer, dict) else {"approved": answer}
     if not given.keys() <= _FIELDS or not isinstance(given.get("approved"), bool):
         raise TypeError(
-            "RunCalls: an approval is resumed with True, False or {'approved': True or False}, beside it by, reason "
-            f"and fingerprint; got {'another dict' if given is answer else type(answer).__name__}"
+            "RunCalls: an approval is resumed with True, False or {'approved': True or False}, beside it by, reason, "
+            f"arguments and fingerprint; got {'another dict' if given is answer else type(answer).__name__}"
         )
     if given.get("fingerprint", event.fingerprint) != event.fingerprint:
         return None
@@ -183,7 +183,7 @@ def _decision(event: ApprovalRequested, answer: Any) -> Decision | None:
         who = f"one of the {event.requires} people that the call requires"
         raise TypeError(f"RunCalls: an approval is resumed with {{'approved': ..., 'by': ...}} by {who}")
     try:
-        decision = Decision.on(event, given["approved"], by=by, reason=reason)
+        decision = Decision.on(event, given["approved"], by=by, reason=reason, arguments=given.get("arguments"))
         return replace(decision, by="langgraph" if by is None else f"langgraph:{by}")
     except (TypeError, ValueError) as error:
         raise TypeError(f"RunCalls: an approval is resumed with no such answer: {error}") from None

@@ -16,18 +16,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai import messages
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturn
 from pydantic_ai.tools import DeferredToolResults
 from pydantic_ai.toolsets import WrapperToolset
+from pydantic_core import from_json, to_json
 
 from .. import errors
 from ..dispatch.decisions import decides
-from ..dispatch.endings import DONE_BEFORE, is_repetition
+from ..dispatch.endings import notes_of
 from ..dispatch.store import IdempotencyStore
-from ..errors import CallStillRunning, ToolSuspended
+from ..errors import CallStillRunning, ToolNotStarted, ToolSuspended
 from ..events import Observation
 from ..pipelines.entry import StepKeywords
 from ..text import type_name
@@ -83,7 +84,8 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         # retries stay.
         async def run(arguments: Mapping[str, Any]) -> Any:
             try:
-                return one.returned(await self.wrapped.call_tool(name, tool_args, ctx, tool))
+                given = _validated(tool, tool_args, arguments)
+                return one.returned(await self.wrapped.call_tool(name, given, ctx, tool))
             except (*_WAITS, ModelRetry) as error:
                 raise one.left_by(error) from None
 
@@ -157,6 +159,21 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         return answer_name(conversation, "pydantic-ai", response.run_id, time, response.provider_response_id)
 
 
+def _validated(tool: Any, given: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments to run with as pydantic-ai validates them: those given, unless somebody has changed them.
+
+    Raises:
+        ToolNotStarted: pydantic-ai refuses them.
+    """
+    if from_json(to_json(given)) == from_json(to_json(dict(wanted))):
+        return given
+    try:
+        validated: dict[str, Any] = tool.args_validator.validate_python(dict(wanted))
+    except ValidationError as error:
+        raise ToolNotStarted(f"not run: its arguments were changed, and do not fit: {error.title}") from None
+    return validated
+
+
 class _Place(NamedTuple):
     """Says where a call stands, as a `RunContext` does."""
 
@@ -213,21 +230,23 @@ class _Call:
         if seen.recorded and isinstance(seen.error, errors.ModelRetry):
             raise ModelRetry(str(seen.error))
         if seen.recorded and seen.outcome == "ok":
-            value = _read_back(seen.value)
-            return _repeated(value) if is_repetition(seen) else value
+            return _noted(_read_back(seen.value), notes_of(seen))
         if not seen.attempts:
             return seen.model_content
         value = seen.unwrap()
-        return self._value if _is_record(value) and value == self._record else value  # middleware may have changed it
+        value = self._value if _is_record(value) and value == self._record else value  # middleware may have changed it
+        return _noted(value, notes_of(seen))
 
 
-def _repeated(value: Any) -> Any:
-    """Returns the value of a call that is answered by the result of another, with a note for the model."""
+def _noted(value: Any, notes: list[str]) -> Any:
+    """Returns the value of a call with what the model has to read beside it."""
+    if not notes:
+        return value
     if isinstance(value, str):
-        return f"{DONE_BEFORE}\n{value}"
+        return "\n".join([*notes, value])
     returned = value if isinstance(value, ToolReturn) else ToolReturn(value)
     more = [returned.content] if isinstance(returned.content, str) else returned.content or []
-    return replace(returned, content=[DONE_BEFORE, *more])
+    return replace(returned, content=[*notes, *more])
 
 
 # -- the value of a call in a store ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any
 from smolagents import ToolCallingAgent
 from smolagents.utils import AgentError, AgentToolExecutionError
 
-from ..dispatch.endings import is_repetition
+from ..dispatch.endings import notes_of
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
 from ..events import Observation
@@ -96,7 +96,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
             nonlocal raised
             raised = None
             try:
-                return own(tool_name, arguments)
+                return own(tool_name, arguments if given == call[2] else dict(given))
             except AgentError as error:  # smolagents has worded it for the model
                 raised = error
                 if isinstance(error.__cause__, (ToolNotStarted, ToolSuspended)):
@@ -128,8 +128,10 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
             raise seen.error  # as a text it would stand for the end of the run that goes on
         if (seen.recorded and seen.outcome == "failed") or seen.outcome in ("timed_out", "unknown"):
             raise AgentToolExecutionError(str(seen.error), self.logger)
+        if seen.outcome == "ok" and notes_of(seen):
+            return seen.model_content
         if seen.recorded and seen.outcome == "ok":
-            return seen.model_content if is_repetition(seen) else seen.value
+            return seen.value
         return seen.unwrap() if seen.attempts else seen.model_content
 
     def _name_of(self, memory_step: Any) -> AnswerName | None:

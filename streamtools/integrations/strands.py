@@ -27,7 +27,7 @@ from strands.types.tools import AgentTool
 
 from ..content import FinalResult
 from ..dispatch import CallPool
-from ..dispatch.endings import DONE_BEFORE, is_repetition
+from ..dispatch.endings import notes_of
 from ..dispatch.options import check_operations
 from ..dispatch.store import IdempotencyStore
 from ..errors import CallStillRunning, ToolError, ToolNotStarted, ToolSuspended
@@ -127,8 +127,9 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
             async for event in running:
                 if isinstance(event, ToolProgress):
                     yield event.value
-                elif isinstance(event, Observation) and not results[event.call_id]:
-                    results[event.call_id].extend(_without_a_run(event))
+                elif isinstance(event, Observation):
+                    into = results[event.call_id]
+                    into[:] = [*into[:-1], _noted(into[-1], event)] if into else _without_a_run(event)
         tool_results.extend(result for call_id in uses for result in results[call_id])
 
     def _answer(self, agent: Any, tool_uses: list[Any]) -> AnswerName | None:
@@ -185,6 +186,10 @@ def _place_of(agent: Any, call_id: str) -> int | None:
     return None
 
 
+def _noted(result: dict[str, Any], seen: Observation) -> dict[str, Any]:
+    return {**result, "content": [*({"text": note} for note in notes_of(seen)), *result["content"]]}
+
+
 def _without_a_run(seen: Observation) -> list[Any]:
     """Returns the result of a call that Strands' own code has not run now, none if the call waits; raises
     `CallStillRunning` if it runs elsewhere: as a result it would stand for the end of that."""
@@ -194,9 +199,7 @@ def _without_a_run(seen: Observation) -> list[Any]:
         return []
     if seen.outcome == "ok" and isinstance(seen.value, dict) and "toolUseId" in seen.value:
         result = {**decode_bytes_values(seen.value), "toolUseId": seen.call_id}
-        if is_repetition(seen):
-            result["content"] = [{"text": DONE_BEFORE}, *result["content"]]
-        return [result]
+        return [_noted(result, seen)]
     status = "success" if seen.outcome == "ok" else "error"
     return [{"toolUseId": seen.call_id, "status": status, "content": [{"text": seen.model_content}]}]
 

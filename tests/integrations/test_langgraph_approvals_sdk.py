@@ -171,6 +171,19 @@ async def test_an_answer_counts_for_the_arguments_that_were_shown_and_edited_one
         assert (contents(state), effects) == (["paid Eve"], {"pay Eve": 1})
 
 
+@pytest.mark.parametrize("how", INVOKED)
+async def test_an_answer_may_give_the_call_other_arguments(how: str, store: SqliteStore) -> None:
+    for number, (to, paid) in enumerate(((["Eve"], {}), ("Eve", {"pay Eve": 1}))):
+        effects.clear()
+        thread: Any = {"configurable": {"thread_id": str(number)}}
+        graph = graph_of([call_of("pay", "Ada")], store, InMemorySaver())
+        await run(how, graph, GO, thread)
+        state = await run(how, graph, Command(resume={"approved": True, "arguments": {"to": to}}), thread)
+        assert effects == paid
+        (content,) = contents(state)
+        assert content.startswith("Note: a person approved this call" if paid else "Error: not run")
+
+
 @pytest.mark.parametrize("sends", [False, True], ids=["node", "sends"])
 @pytest.mark.parametrize("how", INVOKED)
 async def test_of_several_calls_each_is_shown_and_an_answer_counts_for_its_own(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamtools import tool
+from streamtools import Decision, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.errors import AlreadyDecided
 from streamtools.events import ApprovalResolved
@@ -118,6 +118,29 @@ async def test_the_first_answer_is_a_decision_on_record_and_holds(tmp_path: Path
                 assert await answered(store, history, again, by) == content
         assert effects == ({"pay Ada": 1} if name else {})
         assert set(named) == ({name} if name else set())
+
+
+async def test_a_call_runs_with_the_arguments_that_an_approver_or_middleware_has_given_it(tmp_path: Path) -> None:
+    async def refine(call: Any, run: Any) -> Any:
+        return await run({"to": "Eve"})
+
+    ways: tuple[tuple[bool, dict[str, Any]], ...] = (
+        (True, {"approve": lambda asked: Decision.on(asked, True, arguments={"to": "Eve"})}),
+        (False, {"middleware": refine}),
+    )
+    for is_edited, options in ways:
+        effects.clear()
+        with SqliteStore(tmp_path / f"{is_edited}.db") as store:
+            guarded = [tool(pay, needs_approval=is_edited)]
+            toolset = CallsToolset(FunctionToolset([pay]), guarded, store, options=options)  # type: ignore[arg-type]
+            agent, _ = parts_of(store)
+            with agent.override(toolsets=[toolset]):
+                run = await agent.run("go")
+        parts = [part for message in run.all_messages() for part in message.parts]
+        (content,) = [part.content for part in parts if part.part_kind == "tool-return"]
+        assert effects == {"pay Eve": 1}
+        assert content.startswith("Note: a person approved this call with other arguments") == is_edited
+        assert content.endswith("paid Eve")
 
 
 async def test_an_approval_counts_for_the_arguments_that_were_shown(store: SqliteStore) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamtools import Deny
+from streamtools import Decision, Deny
 from streamtools import tool as boundary
 from streamtools.dispatch import MemoryStore
 
@@ -95,6 +95,28 @@ def test_options_of_ours_hold_for_the_agents_tools() -> None:
     )
     assert agent.run("1 + 2?") == "no"
     assert "not today" in agent.memory.steps[1].observations
+
+
+def test_a_call_runs_with_the_arguments_that_an_approver_or_middleware_has_given_it() -> None:
+    async def refine(call: Any, run: Any) -> Any:
+        return await run({"a": 10, "b": 2}) if call.tool_name == "add" else await run()
+
+    ways: tuple[tuple[bool, dict[str, Any]], ...] = (
+        (True, {"approve": lambda asked: Decision.on(asked, True, arguments={"a": 10, "b": 2})}),
+        (False, {"middleware": refine}),
+    )
+    for is_edited, options in ways:
+        agent = CallsAgent(
+            tools=[add],
+            model=Scripted(("add", {"a": 1, "b": 2}), ("final_answer", {"answer": "no"})),
+            with_options=[boundary(add, needs_approval=is_edited)],
+            options=options,
+            verbosity_level=0,
+        )
+        agent.run("1 + 2?")
+        seen = agent.memory.steps[1].observations
+        assert seen.startswith("12")
+        assert ("Note: a person approved this call with other arguments than yours" in seen) == is_edited
 
 
 def test_what_an_agent_cannot_keep_is_refused_where_it_is_made() -> None:

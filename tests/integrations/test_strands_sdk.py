@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamtools import Deny, Limits, tool
+from streamtools import Decision, Deny, Limits, tool
 
 strands = pytest.importorskip("strands")
 from promised import Given, broken_by_a_cancelled_caller, broken_promises, numbered, user  # noqa: E402
@@ -111,6 +111,13 @@ async def test_options_of_ours_hold_for_the_agents_tools() -> None:
     guarded = CallsExecutor([tool(look_up, needs_approval=True)], approve=lambda _: Deny("not today"))
     found = await results(("a", "look_up", '{"word": "rain"}'), executor=guarded)
     assert (found["a"][0], "not today" in found["a"][1], ran) == ("error", True, [])
+    edits = CallsExecutor(
+        [tool(look_up, needs_approval=True)], approve=lambda asked: Decision.on(asked, True, arguments={"word": "sun"})
+    )
+    found = await results(("a", "look_up", '{"word": "rain"}'), executor=edits)
+    assert (found["a"][0], ran) == ("success", ["sun"])
+    assert "Note: a person approved this call with other arguments than yours" in found["a"][1]
+    ran.clear()
     checked = CallsExecutor([tool(look_up, check=lambda given: given["word"] != "rain")])
     found = await results(("a", "look_up", '{"word": "rain"}'), ("b", "look_up", '{"word": "sun"}'), executor=checked)
     assert ({call_id: status for call_id, (status, _) in found.items()}, ran) == (
