@@ -145,9 +145,9 @@ class Conversations:
         turn = ChatTurn(chat_id, "", before, message, tools, 0, None, None, None)
         return await self._store.hand_over(partial(_begin, turn, _written(message), written_tools(tools), head))()
 
-    async def visit(self, run_id: str) -> int:
-        """Returns the number of a visit to a run, from 0."""
-        return await self._store.hand_over(partial(_visit, run_id))()
+    async def visit(self, run_id: str, check: Callable[[sqlite3.Connection], None]) -> ChatTurn | None:
+        """Counts a visit to a run, and returns the run; None if it is gone. `check` is as for `finish`."""
+        return await self._store.hand_over(partial(_visit, run_id, check))()
 
     def finish(
         self,
@@ -177,10 +177,12 @@ class Conversations:
         return None if found is None or found.is_open else found
 
     async def end(self, run_id: str, outcome: Literal["error", "cancelled"]) -> bool:
-        """Notes that a run is not to begin, so that it does not go on by itself; returns False if it is over."""
+        """Notes that a run is not to begin, or on an error not to go on, so that it does not by itself; returns False
+        if it is over."""
+        left = "outcome IS NULL" if outcome == "cancelled" else "(outcome IS NULL OR outcome IN ('left', 'suspended'))"
 
         def work(connection: sqlite3.Connection) -> bool:
-            change = "UPDATE turns SET outcome = ? WHERE run_id = ? AND outcome IS NULL"
+            change = f"UPDATE turns SET outcome = ? WHERE run_id = ? AND {left}"
             return connection.execute(change, (outcome, run_id)).rowcount > 0
 
         return await self._store.hand_over(work)()
@@ -252,15 +254,14 @@ def _begin(
     return replace(turn, run_id=run_id)
 
 
-def _visit(run_id: str, connection: sqlite3.Connection) -> int:
+def _visit(run_id: str, check: Callable[[sqlite3.Connection], None], connection: sqlite3.Connection) -> ChatTurn | None:
+    check(connection)
     # One that was stopped before it has begun stays so.
     outcome = "CASE outcome WHEN 'cancelled' THEN outcome END"
     change = f"UPDATE turns SET visits = visits + 1, kept = NULL, outcome = {outcome} WHERE run_id = ?"
     connection.execute(change, (run_id,))
-    row = connection.execute("SELECT visits FROM turns WHERE run_id = ?", (run_id,)).fetchone()
-    if row is None:
-        raise JournalError(f"the run {run_id!r} belongs to no conversation any more")
-    return int(row[0]) - 1
+    row = connection.execute(f"SELECT {_COLUMNS} FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+    return None if row is None else _read(row)
 
 
 def _runs(chat_id: str | None, connection: sqlite3.Connection) -> list[tuple[str, str]]:

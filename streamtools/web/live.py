@@ -56,7 +56,8 @@ class LiveRun:
     Args:
         run_id: the run's.
         visit: how often somebody had gone on with it before.
-        shown: what its readers know of these.
+        shown: what its readers know of these; None if both are only known once nobody else goes on with it: see
+            `begin`.
         log: keeps the entries.
         finish: keeps the end of the visit, beside the log; it is called under the lease, when the run's outcome is
             known.
@@ -66,12 +67,19 @@ class LiveRun:
     event_types: Collection[type[Event]] | None = None
 
     def __init__(
-        self, run_id: str, visit: int, shown: ShownRun, log: Log, finish: Callable[[AgentLoop, JournalLease], Waiter]
+        self,
+        run_id: str,
+        visit: int,
+        shown: ShownRun | None,
+        log: Log,
+        finish: Callable[[AgentLoop, JournalLease], Waiter],
     ) -> None:
         self.run_id = run_id
         self.first = visit * VISIT
         """The number in front of those of this visit."""
         self.ended: VisitEnd | None = None
+        self.has_begun = shown is not None
+        """False until its entries have numbers: all others are in the log."""
         self.has_moved = False
         """True if another process goes on with the run."""
         self._shown = shown
@@ -101,6 +109,10 @@ class LiveRun:
         self._copies = loop.trajectory.copies(for_pages=True)
         loop.trajectory.observers = (self, *loop.trajectory.observers)
 
+    def begin(self, visit: int, shown: ShownRun) -> None:
+        """Gives the visit its number, before its first event."""
+        self.first, self._shown, self.has_begun = visit * VISIT, shown, True
+
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         """Returns None: nothing is to be held."""
         return None
@@ -109,6 +121,7 @@ class LiveRun:
         """Adds an event."""
         if self._is_withheld or isinstance(event, _HIDDEN):
             return
+        assert self._shown is not None, "it has begun"
         for added in self._shown.added(event, self.first + event.seq - 1):
             try:
                 copies: Iterable[Event] = (added,) if self._copies is None else self._copies.of(added)
@@ -134,7 +147,8 @@ class LiveRun:
             kind = error.kind if isinstance(error, StreamError) else "internal_error"
         waiting = () if suspended is None else tuple(call.call_id for call in suspended.calls)
         self._end = VisitEnd(self._last + 1, outcome or "left", kind, waiting)
-        self._hand_over(self._end)
+        if self.has_begun:  # or the number is of another visit
+            self._hand_over(self._end)
         lease = self._lease
         if lease is not None:
             self._writing.append(self._finish(self._loop, lease))
@@ -208,7 +222,7 @@ class LiveRun:
         elif self._end is None:
             self._end = VisitEnd(self._last + 1, "error", getattr(failure, "kind", "internal_error"))
         self._entries.append(self._end)
-        self.ended = self._end
+        self.ended, self.has_begun = self._end, True
         self._wake()
 
     @property

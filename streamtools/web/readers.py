@@ -80,7 +80,7 @@ class RunReader:
                 if found := joined(entries, shown):
                     return found
                 continue
-            if self._live is not None and self._live.ended is None:
+            if self._live is not None and self._live.ended is None and not self._live.has_moved:
                 await self._live.wait()
             elif self._looks:
                 if not await self._is_held(self._run_id):
@@ -95,7 +95,7 @@ class RunReader:
     async def _goes_on(self, end: VisitEnd) -> bool:
         """Returns whether somebody goes on with the run behind the end of a visit."""
         live = self._live or self._find_live(self._run_id)
-        if await self._is_held(self._run_id) if live is None else live.first > end.seq:
+        if await self._is_held(self._run_id) if live is None else live.first > end.seq or not live.has_begun:
             return True
         if end.outcome != "suspended" or not await self._has_news(self._run_id):
             return False
@@ -107,12 +107,12 @@ class RunReader:
         if known is None or known.has_moved or (known.ended is not None and self.seq >= known.ended.seq):
             self._live = self._find_live(self._run_id)
         live = self._live
-        if live is not None and self.seq >= live.first - _BEFORE:
+        if live is not None and live.has_begun and self.seq >= live.first - _BEFORE:
             entries = live.since(self.seq)
             if entries is not None:
                 return entries
         entries = await self._log.read(self._run_id, self.seq)
-        if entries or live is None:
+        if entries or live is None or not live.has_begun:
             return entries
         self.seq = max(self.seq, live.first - _BEFORE)  # all earlier visits are read
         return live.since(self.seq) or ()

@@ -173,6 +173,8 @@ class ChatRuns:
         if message is None:
             raise ChatConflict("nothing_said", "the request has neither a message of the user's nor an answer")
         known = await self._conversations.with_message(given.chat_id, message.id)
+        if known is not None and (head is None or known.run_id != head.run_id):  # begun between the two looks?
+            head = await self._conversations.head(given.chat_id)
         if known is not None and known.message == message:
             if head is not None and known.run_id == head.run_id:  # the same request again
                 await self._go_on(known)
@@ -377,7 +379,11 @@ class ChatRuns:
         tools_of(tools)  # refused before anything begins
         turn = await self._conversations.begin(chat_id, before, message, tools, latest)
         if turn is None:
-            raise ChatConflict("running", "somebody else has just begun a run in this conversation")
+            now = await self._conversations.head(chat_id)
+            if now is None or (now.before, now.message) != (before, message):
+                raise ChatConflict("running", "somebody else has just begun a run in this conversation")
+            await self._go_on(now)  # the same request, at the same moment
+            return Joined(now, -1)
         if (old := await self._conversations.so_many_before(turn, self._max_logs)) is not None:
             await self._expire(old)
         await self._start(turn)
@@ -484,9 +490,12 @@ class ChatRuns:
         async with self._lock(turn.chat_id):
             if turn.run_id in self._live:
                 return
-            visit = await self._conversations.visit(turn.run_id)
-            shown = await self.reader(Joined(turn, -1)).past() if visit else ()
-            live = LiveRun(turn.run_id, visit, ShownRun(shown, visit), self._log, self._finish)
+            now = await self._conversations.turn(turn.run_id)
+            if now is None:
+                raise ChatConflict("expired", "the conversation was removed")
+            if now.visits != turn.visits and not (now.outcome in (None, "left") or await self._may_go_on(now)):
+                return  # somebody has gone on with it since
+            live = LiveRun(turn.run_id, now.visits, None, self._log, self._finish)
             self._live[turn.run_id] = live
             self._scopes[turn.run_id] = CancelScope()
         spawn(self._drive, (turn, live))
@@ -550,15 +559,24 @@ class ChatRuns:
             tasks.start_soon(live.keep_waking)
             try:  # not raised here: the group would wrap it
                 async with loop:
-                    found = await self._conversations.turn(turn.run_id)
-                    if found is None or found.outcome == "cancelled":  # before it had begun
-                        loop.stop()
+                    await self._begin_visit(turn, live, loop)
                     async for _ in loop:
                         continue
             except Exception as error:
                 failure = error
             tasks.cancel_scope.cancel()
         return failure
+
+    async def _begin_visit(self, turn: ChatTurn, live: LiveRun, loop: AgentLoop) -> None:
+        """Counts a visit, now that nobody else goes on with the run, and finds out what its readers were shown."""
+        assert loop.journaled is not None, "checked"
+        assert loop.journaled.lease is not None, "the run was entered"
+        found = await self._conversations.visit(turn.run_id, loop.journaled.lease.check)
+        if found is None or found.outcome == "cancelled":  # before it had begun
+            loop.stop()
+        number = 0 if found is None else found.visits - 1
+        shown = await self.reader(Joined(turn, -1)).past() if number else ()
+        live.begin(number, ShownRun(shown, number))
 
     def _check(self, loop: Any, chat: Chat) -> None:
         if not isinstance(loop, AgentLoop):
