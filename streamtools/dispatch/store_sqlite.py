@@ -33,7 +33,7 @@ from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 import anyio
 from anyio.lowlevel import current_token
@@ -60,6 +60,7 @@ from .store import (
 
 T = TypeVar("T")
 
+CallState: TypeAlias = Literal["running", "unknown", "completed"]
 IDLE_S = 1.0  # until a thread with nothing to do ends
 _MOST_FAILED = 10_000  # claims whose ends could not be written, more than are repeated at any time
 GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
@@ -576,8 +577,12 @@ class SqliteStore(ThreadedStore):
 
     def is_held(self, key: str, connection: sqlite3.Connection) -> bool:
         """Returns whether somebody holds a key that was taken; in the store's thread."""
+        return self.state_in(key, connection) == "running"
+
+    def state_in(self, key: str, connection: sqlite3.Connection) -> CallState | None:
+        """Returns the state of a call; None if nobody has claimed it. In the store's thread."""
         row = _row(connection, f"SELECT {_CLAIM} FROM calls WHERE key = ?", key)
-        return row is not None and _state(*row) == "running"
+        return None if row is None else _state(*row)
 
     def _made(self, key: str, claim_id: str, work: Callable[[sqlite3.Connection], Claim], job: StoreJob) -> Claim:
         job.check()
@@ -807,7 +812,7 @@ def _calls(completed: bool, connection: sqlite3.Connection) -> list[StoredCall]:
 
 def _state(
     claimed_at: float, completed: int, until: float | None, host: str, pid: int, boot: str, start: str
-) -> Literal["running", "unknown", "completed"]:
+) -> CallState:
     if completed:
         return "completed"
     if until is None or boot != boot_id() or machine_clock() >= until or Holder(host, pid, boot, start).is_gone():

@@ -2,7 +2,8 @@
 
     chats   one row a conversation: the run that it ends with at present
     turns   one row a run: the run before it, the user's message, the client's tools, the messages that the run added,
-            how it ended, what its log has of it that no message says, and where long results are
+            how it ended, the calls of no known end, what its log has of it that no message says, and where long
+            results are
 
 A run belongs to one conversation. A branch begins with a run whose predecessor is not the latest one: the user has
 edited a message, or wants another answer. The tables lie in the file of the journal that has the runs.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -30,7 +31,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
     " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
-    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, kept BLOB, files TEXT)",
+    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, unsettled TEXT, kept BLOB, files TEXT)",
     "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
 )
 _COLUMNS = "chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome"
@@ -155,20 +156,36 @@ class Conversations:
         wire: str,
         added: list[Any],
         outcome: str | None,
+        unsettled: Sequence[str],
         check: Callable[[sqlite3.Connection], None],
     ) -> Waiter:
-        """Hands over what a visit has come to; `check` runs in the same transaction, and may raise.
+        """Hands over what a visit has come to, with the keys of the calls whose end is not known; `check` runs in the
+        same transaction, and may raise.
 
         Raises:
             PydanticSerializationError: a message is no JSON.
         """
-        values = (wire, to_json(added), outcome, run_id)
+        values = (wire, to_json(added), outcome, json.dumps(unsettled) if unsettled else None, run_id)
 
         def work(connection: sqlite3.Connection) -> None:
             check(connection)
-            connection.execute("UPDATE turns SET wire = ?, added = ?, outcome = ? WHERE run_id = ?", values)
+            connection.execute(
+                "UPDATE turns SET wire = ?, added = ?, outcome = ?, unsettled = ? WHERE run_id = ?", values
+            )
 
         return self._store.hand_over(work)
+
+    async def has_settled(self, run_id: str) -> bool | None:
+        """Returns whether somebody has found out the end of a call that was not known when a run was left; None if all
+        were known. Of a call that is in another store nobody can say so here: True."""
+
+        def work(connection: sqlite3.Connection) -> bool | None:
+            row = connection.execute("SELECT unsettled FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+            if row is None or row[0] is None:
+                return None
+            return any(self._store.state_in(key, connection) in (None, "completed") for key in json.loads(row[0]))
+
+        return await self._store.hand_over(work)()
 
     async def so_many_before(self, turn: ChatTurn, count: int) -> ChatTurn | None:
         """Returns the run that began so many runs before this one, in any conversation, if it is over."""

@@ -75,7 +75,9 @@ class RunReader:
                 last, shown = entries[-1], max(self.seq, self.seen)
                 # Taken only behind the wait: whoever is cancelled in it reads them again.
                 if isinstance(last, VisitEnd) and await self._goes_on(last):
-                    entries, self._passed = entries[:-1], last
+                    self._passed = last
+                    while entries and isinstance(entries[-1], VisitEnd):  # one that has added nothing else
+                        entries = entries[:-1]
                 self.seq = last.seq
                 if found := joined(entries, shown):
                     return found

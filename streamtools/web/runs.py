@@ -457,7 +457,8 @@ class ChatRuns:
         if await self._go_on(head):
             raise ChatConflict("running", "a run goes on in this conversation; stop it, or wait for its end")
         if head.outcome == "suspended":
-            raise ChatConflict("waiting", "calls wait for a decision in this conversation; decide about them first")
+            text = "calls wait in this conversation for a decision, an answer, or their known end, which come first"
+            raise ChatConflict("waiting", text)
 
     async def _go_on(self, turn: ChatTurn, *, resumes: bool = False) -> bool:
         """Returns whether a run goes on; begins to go on with it if nobody does who should."""
@@ -472,8 +473,10 @@ class ChatRuns:
         """Returns whether a run was suspended and waits for nobody any more."""
         if turn.outcome != "suspended":
             return False
-        # Whether a call whose end is not known was settled is for the run to find out.
-        return bool(await self.journal.news(turn.run_id)) or await self.journal.suspended(turn.run_id) is None
+        if await self.journal.news(turn.run_id):
+            return True
+        settled = await self._conversations.has_settled(turn.run_id)
+        return await self.journal.suspended(turn.run_id) is None if settled is None else settled
 
     def _lock(self, chat_id: str) -> anyio.Lock:
         """Returns what is held while somebody begins to go on with a run of a conversation, or removes it."""
@@ -591,7 +594,8 @@ class ChatRuns:
         """Hands over what a visit to a run has come to."""
         begun, messages = loop.begun_with, loop.messages
         added = messages[len(begun) :] if messages[: len(begun)] == begun else messages
-        return self._conversations.finish(lease.run_id, loop.wire.name, added, loop.outcome, lease.check)
+        unsettled = [seen.idempotency_key for seen in loop.unsettled if seen.idempotency_key is not None]
+        return self._conversations.finish(lease.run_id, loop.wire.name, added, loop.outcome, unsettled, lease.check)
 
 
 def _is_over(turn: ChatTurn) -> bool:

@@ -294,3 +294,65 @@ async def test_a_conversation_whose_id_has_a_slash_is_asked_for_by_its_encoded_p
             assert (await page.ask("POST", f"/{encoded}/stop", {})).status == 204
         assert set(asked) == {(chat_id, "run"), (chat_id, "read"), (chat_id, "stop")}
         assert (await page.ask("DELETE", f"/{encoded}")).status == 204
+
+
+async def test_a_run_that_waits_for_a_call_of_no_known_end_is_gone_on_with_once_somebody_has_settled_it(
+    tmp_path: Path,
+) -> None:
+    begun = 0
+
+    def run(given: Any) -> Any:
+        @tool(effect="once")
+        async def pay(color: str = "blue") -> str:
+            """Pays, unless its process dies."""
+            nonlocal begun
+            begun += 1
+            if begun <= 2:
+                await anyio.sleep_forever()
+            return color
+
+        book = tool(pay.fn, name="book", operation="color", scope="conversation")
+
+        @tool(timeout=0.001)
+        async def hang() -> str:
+            """Never ends."""
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        def ask(messages: list[Any], tools: Any) -> Any:
+            if messages[-1]["role"] == "user":
+                return stream(chat([], [("c0", "hang", "{}")]))
+            if messages[-1]["tool_call_id"] != "c0":
+                return stream(chat(["Done."], finish="stop"))
+            return stream(chat(["I pay."], [("c1", "pay", "{}"), ("c2", "book", '{"color": "red"}')]))
+
+        return agent_loop(ask, given.messages(WIRE), tools=[pay, book, hang], wire=WIRE, **given.options)
+
+    chats = Chats(journal=tmp_path / "chats.db", run=run)
+    await Page(chats.app(may=lambda request: True)).ask("POST", "/", said("go"), leave=lambda answer: begun == 2)
+    await chats.aclose()
+    chats = Chats(journal=tmp_path / "chats.db", run=run)
+    page, store = Page(chats.app(may=lambda request: True)), chats.journal.store
+
+    async def visits() -> int:
+        turns = await chats.history("k")
+        assert turns is not None
+        return turns[-1].visits
+
+    assert (await page.ask("GET", "/k/stream")).chunks[-2]["finishReason"] == "tool-calls"
+    unknown = {call.key for call in await store.calls()}
+    assert (await visits(), len(unknown)) == (2, 3)
+    for number, key in enumerate(sorted(key for key in unknown if not key.startswith("k/1:0:")), 2):
+        for _ in range(3):
+            assert (await page.ask("GET", "/k/stream")).status == 204
+            assert (await page.ask("GET", "/k/events")).status == 204
+            assert (await page.ask("POST", "/", said("more", id="m2"))).json["error"]["code"] == "waiting"
+            assert (await page.ask("POST", "/", said("go"))).status == 200  # the same again
+            assert await chats.recover() == []
+        assert (await visits(), begun) == (number, number)
+        await store.settle(key, None)
+        assert (await page.ask("GET", "/k/stream")).chunks[-2]["finishReason"] == (
+            "tool-calls" if begun < 4 else "stop"
+        )
+    assert (await visits(), begun) == (4, 4)
+    assert texts((await page.ask("POST", "/", said("go"))).chunks) == "I pay.Done."
