@@ -180,16 +180,18 @@ class Journal:
         """
         await self.store.hand_over(partial(self._decide, run, decisions))()
 
-    async def suspended(self, run: str | Suspended) -> Suspended | None:
-        """Returns the calls that wait in a run, with their arguments; None if there are none.
+    async def suspended(self, run: str | Suspended, *, unread: bool = False) -> Suspended | None:
+        """Returns the calls that wait in a run, with their arguments; None if there are none. One that was answered
+        waits no longer; one that was decided does until the run goes on with it.
 
         Args:
-            run: its id, or a ticket with calls, which have to wait yet.
+            run: its id, or a ticket with calls of the step that waits.
+            unread: add those whose answer the run has not read.
 
         Raises:
             JournalError: there is no such run, or the ticket is of another run or of a step that is over.
         """
-        return await self.store.hand_over(partial(self._suspended, run))()
+        return await self.store.hand_over(partial(self._suspended, run, unread))()
 
     async def answer(self, run_id: str, call_id: str, result: Any, *, is_error: bool = False) -> None:
         """Hands in the result of a call that is done outside, whoever runs the run: see `Pipeline.answer`. It is read
@@ -295,9 +297,10 @@ class Journal:
             connection=connection,
         )
 
-    def _suspended(self, run: str | Suspended, connection: sqlite3.Connection) -> Suspended | None:
+    def _suspended(self, run: str | Suspended, unread: bool, connection: sqlite3.Connection) -> Suspended | None:
         _, ticket, number, marker = _found(run, connection)
-        return journal_waiting.read_waiting(number, marker, ticket, connection)
+        found = journal_waiting.read_waiting(number, marker, ticket, connection)
+        return found if found is None or unread else journal_waiting.unanswered_of(number, found, connection)
 
     def _answer(self, run_id: str, call_id: str, record: bytes, connection: sqlite3.Connection) -> None:
         from .answers import already_answered

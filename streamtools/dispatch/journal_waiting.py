@@ -97,6 +97,21 @@ def read_waiting(
     return replace(next(iter(found.values())), calls=calls, journal=marker)
 
 
+def unanswered_of(number: int, found: Suspended, connection: sqlite3.Connection) -> Suspended | None:
+    """Returns the calls of a run without those whose answer is on record; None if none is left."""
+    answered = (
+        "SELECT 1 FROM decisions WHERE key ="
+        " (SELECT key FROM handed_out WHERE run = ? AND step = ? AND call_id = ? ORDER BY number DESC LIMIT 1)"
+    )
+    calls = tuple(
+        call
+        for call in found.calls
+        if call.waits_for != "answer"
+        or connection.execute(answered, (number, found.step, call.call_id)).fetchone() is None
+    )
+    return replace(found, calls=calls) if calls else None
+
+
 def check_ticket(ticket: Suspended, marker: str) -> None:
     """Refuses a ticket that is not of the run of this marker.
 

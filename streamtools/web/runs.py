@@ -404,7 +404,7 @@ class ChatRuns:
         if head is None:
             raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
         seen = await self.reader(Joined(head, -1)).past()
-        waiting = await self.journal.suspended(head.run_id)
+        waiting = await self.journal.suspended(head.run_id, unread=True)
         calls = () if waiting is None else waiting.calls
         decisions = list[Decision]()
         if waiting is not None and not _is_over(head):

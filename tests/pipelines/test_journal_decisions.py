@@ -481,6 +481,11 @@ def test_a_ticket_also_takes_answers_to_calls_that_are_done_outside(tmp_path: Pa
         with pytest.raises(AnswerError):
             wrong = CallAnswer(call_id="c", fingerprint="f" * 64, result="Oslo")
             await read(bank.run(journal, suspended=ticket, answers=[wrong]))
+        await journal.answer(ORDER, "c", "Rome")
+        for one in (ORDER, ticket):
+            waiting = await journal.suspended(one)
+            assert waiting is not None
+            assert [call.call_id for call in waiting.calls] == ["r"], "the other one was answered"
         run = bank.run(
             journal,
             suspended=ticket,

@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from chat_client import Answer, Page
+from profiles import examples
 from streams import chat, stream
 from test_chat_app import WIRE, said, texts
 
@@ -41,7 +42,7 @@ class Unhurried(SqliteStore):
 
 
 class Program:
-    """Processes that share a file, with a tool that has an effect."""
+    """Processes that share a file, with a tool that has an effect, and one that the page runs."""
 
     def __init__(self, path: Path, random: Random, processes: int) -> None:
         self.paid = 0
@@ -55,13 +56,18 @@ class Program:
             self.paid += 1
             return "paid"
 
+        @tool(external=True, rests=True)
+        def locate() -> str:
+            """Says where the user is."""
+            raise AssertionError("the page does that")
+
         def ask(messages: list[Any], tools: Any) -> Any:
             self.asked += 1
             if messages[-1]["role"] == "user":
-                return stream(chat(["I pay. "], [("c1", "pay", "{}")]))
+                return stream(chat(["I pay. "], [("c1", messages[-1]["content"], "{}")]))
             return stream(chat(["Paid."], finish="stop"))
 
-        return agent_loop(ask, given.messages(WIRE), tools=[pay], wire=WIRE, **given.options)
+        return agent_loop(ask, given.messages(WIRE), tools=[pay, locate], wire=WIRE, **given.options)
 
     def pages(self) -> list[Page]:
         return [Page(one.app(may=lambda request: True, ai_version=version)) for one in self.chats for version in (7, 6)]
@@ -73,7 +79,7 @@ class Program:
 
 
 async def test_equal_requests_at_once_begin_one_run_and_each_reads_its_whole_answer(tmp_path: Path) -> None:
-    for seed in range(12):
+    for seed in range(examples(40, quick=4)):
         random = Random(seed)
         program = Program(tmp_path / f"{seed}.db", random, 1 + seed % 2)
         pages = program.pages()
@@ -83,7 +89,7 @@ async def test_equal_requests_at_once_begin_one_run_and_each_reads_its_whole_ans
             async def post(page: Page, later: int, number: int = number, answers: list[Answer] = answers) -> None:
                 for _ in range(later):
                     await anyio.lowlevel.checkpoint()
-                answers.append(await page.ask("POST", "/", said("go", id=f"m{number}")))
+                answers.append(await page.ask("POST", "/", said("pay", id=f"m{number}")))
 
             async with anyio.create_task_group() as tasks:
                 for at in range(4):
@@ -95,4 +101,28 @@ async def test_equal_requests_at_once_begin_one_run_and_each_reads_its_whole_ans
             assert (program.paid, program.asked) == (number, 2 * number), where
         turns = await program.chats[0].history("k")
         assert [(one.run_id, one.outcome) for one in turns or ()] == [(f"k/{at}", "answered") for at in (1, 2, 3)], seed
+        await program.aclose()
+
+
+async def test_equal_answers_at_once_count_once_and_each_reads_on(tmp_path: Path) -> None:
+    for seed in range(examples(40, quick=4)):
+        random = Random(seed)
+        program = Program(tmp_path / f"{seed}.db", random, 1 + seed % 2)
+        pages, answers = program.pages(), list[Answer]()
+        await pages[0].ask("POST", "/", said("locate"))
+        part = {"type": "tool-locate", "toolCallId": "c1", "state": "output-available", "input": {}, "output": "Rome"}
+        message = {"id": "k/1", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+        body = {"id": "k", "messages": [message], "trigger": "submit-message", "messageId": "k/1"}
+
+        async def post(page: Page, later: int, body: Any = body, answers: list[Answer] = answers) -> None:
+            for _ in range(later):
+                await anyio.lowlevel.checkpoint()
+            answers.append(await page.ask("POST", "/", body))
+
+        async with anyio.create_task_group() as tasks:
+            for at in range(4):
+                tasks.start_soon(post, pages[at % len(pages)], random.choice((0, 1, 5, 40, 200)))
+        await post(pages[-1], 0)
+        assert [(one.status, texts(one.chunks)) for one in answers] == [(200, "Paid.")] * 5, seed
+        assert program.asked == 2
         await program.aclose()
