@@ -31,7 +31,8 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS chats (chat_id TEXT PRIMARY KEY, began_at REAL NOT NULL, head TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, chat_id TEXT NOT NULL,"
     " run_id TEXT NOT NULL UNIQUE, before TEXT, message_id TEXT NOT NULL, message BLOB NOT NULL,"
-    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, unsettled TEXT, kept BLOB, files TEXT)",
+    " tools BLOB, visits INTEGER NOT NULL DEFAULT 0, wire TEXT, added BLOB, outcome TEXT, unsettled TEXT, kept BLOB,"
+    " files TEXT)",
     "CREATE INDEX IF NOT EXISTS turns_of ON turns (chat_id, message_id)",
 )
 _COLUMNS = "chat_id, run_id, before, message_id, message, tools, visits, wire, added, outcome"
@@ -104,20 +105,25 @@ class Conversations:
         return await self._store.hand_over(work)()
 
     async def note_files(self, run_id: str, directory: str) -> None:
-        """Notes in which directory a run keeps long results."""
+        """Notes in which directory a run keeps long results, beside those in which earlier visits have."""
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute("UPDATE turns SET files = ? WHERE run_id = ?", (directory, run_id))
+            row = connection.execute("SELECT files FROM turns WHERE run_id = ?", (run_id,)).fetchone()
+            known = [] if row is None or row[0] is None else json.loads(row[0])
+            if directory not in known:
+                written = json.dumps([*known, directory])
+                connection.execute("UPDATE turns SET files = ? WHERE run_id = ?", (written, run_id))
 
         await self._store.hand_over(work)()
 
     async def files(self, chat_id: str) -> list[tuple[str, str]]:
-        """Returns the directories of runs that have kept long results in files."""
+        """Returns the runs that have kept long results in files, each with a directory of them."""
 
         def work(connection: sqlite3.Connection) -> list[tuple[str, str]]:
             _make_tables(connection)
             query = "SELECT run_id, files FROM turns WHERE chat_id = ? AND files IS NOT NULL"
-            return [(str(run_id), str(files)) for run_id, files in connection.execute(query, (chat_id,))]
+            rows = connection.execute(query, (chat_id,)).fetchall()
+            return [(str(run_id), str(one)) for run_id, files in rows for one in json.loads(files)]
 
         return await self._store.hand_over(work)()
 

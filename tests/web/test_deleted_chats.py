@@ -28,7 +28,9 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "results").mkdir()
+        self.results = folder / "results"
+        """Where long results are kept by the runs that are made from now on."""
+        self.results.mkdir()
         self.paid: list[str] = []
         self.booked: list[str] = []
         self.chats = Chats(journal=folder / "chats.db", run=self.run)
@@ -68,7 +70,7 @@ class Program:
             await anyio.sleep_forever()
             raise AssertionError
 
-        long_results = Offloading(above=100, directory=self.folder / "results")
+        long_results = Offloading(above=100, directory=self.results)
         tools = [pay, book, burn, long, locate, hang]
         return agent_loop(
             self.ask, given.messages(WIRE), tools=tools, wire=WIRE, offload_above=long_results, **given.options
@@ -147,3 +149,16 @@ async def test_a_file_that_cannot_be_removed_keeps_the_conversation(tmp_path: Pa
     path.rmdir()
     assert (await page.ask("DELETE", "/k")).status == 204
     assert (await page.ask("GET", "/k")).status == 404
+
+
+async def test_files_of_a_run_are_removed_from_each_directory_that_its_visits_have_named(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    page = program.page
+    asked = await page.ask("POST", "/", said("pay long"))
+    program.results = tmp_path / "later"
+    program.results.mkdir()
+    await page.ask("POST", "/", decided(asked.chunks, "k/1"))
+    directories = (tmp_path / "results", tmp_path / "later")
+    assert [len(list(one.iterdir())) for one in directories] == [1, 1]
+    assert (await page.ask("DELETE", "/k")).status == 204
+    assert [len(list(one.iterdir())) for one in directories] == [0, 0]
