@@ -102,6 +102,20 @@ async def _missing(request: Any) -> PlainTextResponse:
     return PlainTextResponse("This page is bundled by `make chat`, where node and npm are.", status_code=404)
 
 
+class TimedChats(Chats):
+    """Conversations whose times go with them."""
+
+    def __init__(self, times: Times, **options: Any) -> None:
+        super().__init__(**options)
+        self._times = times
+
+    async def delete(self, chat_id: str) -> bool:
+        """Removes a conversation, and then its times."""
+        deleted = await super().delete(chat_id)
+        self._times.forget(chat_id)
+        return deleted
+
+
 def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
     """Returns the application; its model waits *pause* seconds before each piece."""
 
@@ -114,7 +128,7 @@ def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
         return loop
 
     times = Times(Path(f"{journal}.times.jsonl"))
-    chats = Chats(journal=journal, run=run)
+    chats = TimedChats(times, journal=journal, run=run)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -44,10 +44,10 @@ class Times:
         self._runs: dict[str, dict[str, Any]] = {}
         if path.exists():
             whole, _, torn = path.read_text(encoding="utf-8").rpartition("\n")
-            for line in whole.splitlines():
-                self._keep(*json.loads(line))
             if torn:  # by the end of the process, or a full disk
                 path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
+        for line in self._lines():
+            self._keep(*line)
 
     def of(self, chat_id: str) -> dict[str, Any]:
         """Returns the times of a conversation's runs, by their ids, and that of this machine."""
@@ -60,6 +60,19 @@ class Times:
         self._keep(*line)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+    def forget(self, chat_id: str) -> None:
+        """Removes the times of a conversation's runs, also from the file."""
+        left = [line for line in self._lines() if line[0].rpartition("/")[0] != chat_id]
+        beside = self._path.with_name(f"{self._path.name}.new")
+        beside.write_text("".join(f"{json.dumps(line)}\n" for line in left), encoding="utf-8")
+        beside.replace(self._path)
+        self._runs = {run_id: run for run_id, run in self._runs.items() if run_id.rpartition("/")[0] != chat_id}
+
+    def _lines(self) -> list[list[Any]]:
+        if not self._path.exists():
+            return []
+        return [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
 
     def _keep(self, run_id: str, key: str, mark: str | None, value: Any) -> None:
         run = self._runs.setdefault(run_id, {})

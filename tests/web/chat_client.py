@@ -87,8 +87,8 @@ class Page:
                 answer.status = message["status"]
                 answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
                 return
-            answer.body += message["body"]
-            answer.ended = not message["more_body"]
+            answer.body += message.get("body", b"")
+            answer.ended = not message.get("more_body", False)
             if leave is not None and not answer.ended and leave(answer):
                 gone.set()
 
