@@ -79,6 +79,11 @@ def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> End
     return Ending("skipped", CallSkipped(f"the call was not run: {reason}"))
 
 
+def perhaps_run(reason: str) -> Ending:
+    """Returns the ending of a call that is not run, and that no store would know if it has run before."""
+    return Ending("cancelled", CallCancelled(f"the call is not run again: {reason}; it may have had its effect before"))
+
+
 def undecided() -> Ending:
     """Returns the ending of a call that needs an approval when the block is left."""
     return Ending("skipped", ApprovalPending())

@@ -19,7 +19,7 @@ from ..events import Event, StreamEnd, ToolCallEnd, ToolCallValidated
 from ..parts import ToolCall
 from ..tools import Toolset
 from .approval import is_gated
-from .endings import failure, skipped
+from .endings import failure, perhaps_run, skipped
 from .states import Call, Ending, State
 from .store import call_fingerprint
 from .transitions import Listeners, Transitions
@@ -148,7 +148,10 @@ class _OnRecord:
         if self.withheld is not None:
             for call in self.transitions.calls.values():
                 if call.state == self.state and self._is_withheld(call):
-                    self.transitions.move(call, "refused", skipped(None, self.withheld[0], by_hand=False))
+                    is_claimed = call.tool is None or call.tool.effect == "once" or call.tool.needs_approval is True
+                    why = self.withheld[0]
+                    ending = skipped(None, why, by_hand=False) if is_claimed else perhaps_run(why)
+                    self.transitions.move(call, "refused", ending)
         later, self._later = self._later, []
         for event in later:
             self.listeners[type(event)](event)

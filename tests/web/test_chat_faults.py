@@ -356,3 +356,38 @@ async def test_a_run_that_waits_for_a_call_of_no_known_end_is_gone_on_with_once_
         )
     assert (await visits(), begun) == (4, 4)
     assert texts((await page.ask("POST", "/", said("go"))).chunks) == "I pay.Done."
+
+
+async def test_a_model_is_not_told_of_a_call_that_has_run_before_a_stop_that_it_was_not_run(tmp_path: Path) -> None:
+    asked: list[list[Any]] = []
+
+    def run(given: Any) -> Any:
+        @tool(needs_approval=True)
+        def pay() -> str:
+            """Pays."""
+            raise AssertionError("nobody approves it")
+
+        @tool(effect="idempotent")
+        def put() -> str:
+            """Puts something somewhere."""
+            return "put"
+
+        def ask(messages: list[Any], tools: Any) -> Any:
+            asked.append(messages)
+            if messages[-1]["content"] == "go":
+                return stream(chat([], [("c1", "put", "{}"), ("c2", "pay", "{}")]))
+            return stream(chat(["Yes."], finish="stop"))
+
+        return agent_loop(ask, given.messages(WIRE), tools=[pay, put], wire=WIRE, **given.options)
+
+    page = Page(Chats(journal=tmp_path / "chats.db", run=run).app(may=lambda request: True))
+    await page.ask("POST", "/", said("go"))
+    await page.ask("POST", "/k/stop", {})
+    ends = [one for one in (await page.ask("GET", "/k/events", last_event_id="1.0")).frames if one[0] == "observation"]
+    assert [(one["call_id"], one["outcome"]) for _, _, one in ends] == [("c1", "ok"), ("c2", "skipped")]
+    await page.ask("POST", "/", said("and now?", id="m2"))
+    read = [one["content"] for one in asked[-1] if one["role"] == "tool"]
+    assert read == [
+        "Error: the call is not run again: the run was stopped; it may have had its effect before",
+        "Error: the call was not run: the run was stopped",
+    ]
