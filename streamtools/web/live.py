@@ -36,7 +36,7 @@ from ..parts import RUN_OUTCOMES
 from ..pipelines.agent_loop import AgentLoop
 from ..text import type_name
 from .log import DELTAS, VISIT, Entry, Log, VisitEnd
-from .shown import ShownRun
+from .shown import ShownRun, is_left
 from .sources import shown_state
 
 _BATCH_S = 0.05
@@ -87,6 +87,8 @@ class LiveRun:
         self._finish = finish
         self._loop: AgentLoop | None = None
         self._copies: Any = None
+        self.is_leaving = False
+        """True if the run is being left here, to be gone on with: its calls then end for this visit alone."""
         self._is_withheld = False  # the rest of it, since the policy failed
         self._entries: list[Entry] = []
         self._dropped = 0  # from the beginning of `_entries`
@@ -119,7 +121,7 @@ class LiveRun:
 
     def on_event(self, event: Event) -> None:
         """Adds an event."""
-        if self._is_withheld or isinstance(event, _HIDDEN):
+        if self._is_withheld or isinstance(event, _HIDDEN) or (self.is_leaving and is_left(event)):
             return
         assert self._shown is not None, "it has begun"
         for added in self._shown.added(event, self.first + event.seq - 1):

@@ -316,8 +316,7 @@ class ChatRuns:
         runs = await self._conversations.runs(chat_id)
         async with self._lock(chat_id):  # nobody begins to go on with one meanwhile
             for _, run_id in runs:
-                if (scope := self._scopes.get(run_id)) is not None:
-                    scope.cancel()
+                self._leave(run_id)
                 while (live := self._live.get(run_id)) is not None:
                     await live.wait()
             await self._remove_files(chat_id)
@@ -357,10 +356,15 @@ class ChatRuns:
 
     async def aclose(self) -> None:
         """Leaves the runs that go on here; they go on with the next request, or by `recover`."""
-        for scope in list(self._scopes.values()):
-            scope.cancel()
+        for run_id in list(self._scopes):
+            self._leave(run_id)
         while self._live:
             await next(iter(self._live.values())).wait()
+
+    def _leave(self, run_id: str) -> None:
+        if run_id in self._live:
+            self._live[run_id].is_leaving = True
+            self._scopes[run_id].cancel()
 
     async def __aenter__(self) -> Self:
         return self

@@ -36,6 +36,7 @@ from ..parts import StepOutcome
 from .log import Entry, VisitEnd
 
 _OF_CALLS = (AnswerRequested, ApprovalRequested, ApprovalResolved, ToolStarted, ToolProgress, Observation)
+_LEFT_STEPS = ("cancelled", "abandoned")
 _OF_ATTEMPTS = (AttemptBegan, AttemptCommitted, MessageAdded)
 
 
@@ -56,6 +57,8 @@ class _Step:
     """What was said about its calls, by kind and id."""
     observed: set[str] = field(default_factory=set)
     """The ids of the calls whose ends were shown."""
+    left: set[str] = field(default_factory=set)
+    """Those whose ends may be that of a visit alone."""
 
     def note(self, event: Event) -> None:
         if isinstance(event, AttemptDiscarded):
@@ -64,6 +67,7 @@ class _Step:
                 self.is_read = False
                 self.facts.clear()
                 self.observed.clear()
+                self.left.clear()
         elif isinstance(event, StreamEnd):
             self.is_read, self.read_at = True, event.seq
         elif isinstance(event, StepEnd):
@@ -73,8 +77,16 @@ class _Step:
         elif isinstance(event, Observation):
             if event.outcome != "unknown":  # somebody finds out
                 self.observed.add(event.call_id)
+            if is_left(event):
+                self.left.add(event.call_id)
         elif isinstance(event, _OF_CALLS) and not isinstance(event, ToolProgress):
             self.facts.add(_fact(event))
+
+    def leave(self) -> None:
+        """Notes the end of a visit that was left in the middle, as by the end of its process."""
+        self.observed -= self.left
+        if self.outcome in _LEFT_STEPS:
+            self.outcome = "suspended"
 
     def has_shown(self, event: Event) -> bool:
         """Returns whether an event of this step, as it goes on, says what was said before."""
@@ -85,6 +97,13 @@ class _Step:
 
 def _fact(event: Any) -> tuple[Any, ...]:
     return (type(event), event.call_id, getattr(event, "fingerprint", None), getattr(event, "attempt", None))
+
+
+def is_left(event: Event) -> bool:
+    """Returns whether this may be the end of a call or step that only its visit has come to: the next goes on."""
+    if isinstance(event, StepEnd):
+        return event.outcome in _LEFT_STEPS
+    return isinstance(event, Observation) and event.outcome in ("cancelled", "skipped")
 
 
 def is_pending(event: Event) -> bool:
@@ -113,6 +132,8 @@ class ShownRun:
     def _note(self, entry: Entry) -> None:
         self._last, self._is_cut = entry.seq, not isinstance(entry, VisitEnd)
         if isinstance(entry, VisitEnd):
+            if entry.outcome == "left" and self._steps:
+                self._steps[max(self._steps)].leave()
             return
         if isinstance(entry, AttemptDiscarded):
             self._steps = {at: one for at, one in self._steps.items() if one.seq < entry.from_seq}

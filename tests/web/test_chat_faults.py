@@ -391,3 +391,57 @@ async def test_a_model_is_not_told_of_a_call_that_has_run_before_a_stop_that_it_
         "Error: the call is not run again: the run was stopped; it may have had its effect before",
         "Error: the call was not run: the run was stopped",
     ]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_calls_of_a_server_that_shuts_down_end_for_their_readers_as_its_successor_ends_them(
+    tmp_path: Path, backend: str
+) -> None:
+    def chats_of(path: Path, begun: anyio.Event | None) -> Chats:
+        def run(given: Any) -> Any:
+            @tool(effect="idempotent", conflict_key=lambda arguments: "one")
+            async def put(n: int) -> str:
+                """Puts something somewhere, one after the other."""
+                if begun is not None:
+                    begun.set()
+                    await anyio.sleep_forever()
+                return f"put {n}"
+
+            def ask(messages: list[Any], tools: Any) -> Any:
+                if messages[-1]["role"] == "user":
+                    return stream(chat([], [("c1", "put", '{"n": 1}'), ("c2", "put", '{"n": 2}')]))
+                return stream(chat(["Done."], finish="stop"))
+
+            return agent_loop(ask, given.messages(WIRE), tools=[put], wire=WIRE, **given.options)
+
+        return Chats(journal=path, run=run)
+
+    async def first(path: Path, closes: bool) -> None:
+        begun, answers = anyio.Event(), list[Any]()
+        chats = chats_of(path, begun)
+
+        async def post() -> None:
+            answers.append(await Page(chats.app(may=lambda request: True)).ask("POST", "/k/events", said("go")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(post)
+            await begun.wait()
+            await anyio.wait_all_tasks_blocked()
+            if closes:
+                await chats.aclose()
+            else:
+                tasks.cancel_scope.cancel()
+        if closes:
+            assert [kind for kind, _, _ in answers[0].frames][-2:] == ["tool_started", "run_end"]
+
+    async def second(path: Path) -> None:
+        page = Page(chats_of(path, None).app(may=lambda request: True))
+        frames = (await page.ask("GET", "/k/events")).frames
+        ends = {one["call_id"]: one["outcome"] for kind, _, one in frames if kind == "observation"}
+        assert (ends, frames[-1][2]["outcome"]) == ({"c1": "ok", "c2": "ok"}, "answered")
+        parts = (await page.ask("GET", "/k")).json["messages"][-1]["parts"]
+        assert [one["output"] for one in parts if one["type"] == "tool-put"] == ["put 1", "put 2"]
+
+    for closes in (True, False):
+        anyio.run(first, tmp_path / f"{closes}.db", closes, backend=backend)
+        anyio.run(second, tmp_path / f"{closes}.db", backend=backend)
