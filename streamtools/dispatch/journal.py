@@ -112,9 +112,22 @@ class Journal:
         self.store = store if isinstance(store, SqliteStore) else SqliteStore(store)
         """Keeps the calls, in the same file."""
 
+    def at_once(self) -> Journal:
+        """Returns this journal for runs that do not wait for their own ids."""
+        return Journal(self.store, wait=0, max_runs=self._max_runs)
+
     async def runs(self) -> list[StoredRun]:
         """Returns the runs on record, in the order in which they began."""
         return await self.store.hand_over(self._runs)()
+
+    async def knows(self, run_id: str) -> bool:
+        """Returns whether a run is on record."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            _make_tables(connection)
+            return connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
+
+        return await self.store.hand_over(work)()
 
     async def forget(self, run_id: str) -> bool:
         """Removes a run that nobody runs at this moment; returns False if there is none. The store keeps its calls; see

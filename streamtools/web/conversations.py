@@ -14,16 +14,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
-from ..dispatch.journal import Waiter
+from ..dispatch.journal import Waiter, lease_key
 from ..dispatch.store_sqlite import SqliteStore
-from ..errors import JournalError
+from ..errors import ChatConflict, JournalError
 from .client_input import ClientTool, UserFile, UserMessage, UserText
 from .client_tools import read_tools, written_tools
 
@@ -214,15 +214,35 @@ class Conversations:
         """Returns the conversation and the id of each run, those of all conversations without a `chat_id`."""
         return await self._store.hand_over(partial(_runs, chat_id))()
 
-    async def delete(self, chat_id: str) -> None:
-        """Forgets a conversation."""
+    async def close(self, chat_id: str) -> None:
+        """Notes that no run of a conversation is to be gone on with, unless one goes on now. Its record is to go."""
 
         def work(connection: sqlite3.Connection) -> None:
-            _make_tables(connection)
-            connection.execute("DELETE FROM turns WHERE chat_id = ?", (chat_id,))
-            connection.execute("DELETE FROM chats WHERE chat_id = ?", (chat_id,))
+            query = (
+                "SELECT run_id FROM turns WHERE chat_id = ? AND (outcome IS NULL OR outcome IN ('left', 'suspended'))"
+            )
+            for row in connection.execute(query, (chat_id,)).fetchall():
+                if not self._store.is_held(lease_key(row[0]), connection):
+                    connection.execute("UPDATE turns SET outcome = 'cancelled' WHERE run_id = ?", row)
 
         await self._store.hand_over(work)()
+
+    async def delete(self, chat_id: str, erased: Collection[str]) -> list[str]:
+        """Forgets a conversation if these are all its runs, and none has begun since; returns the others."""
+
+        def work(connection: sqlite3.Connection) -> list[str]:
+            known = [run_id for _, run_id in _runs(chat_id, connection)]
+            left = [run_id for run_id in known if run_id not in erased]
+            if erased:  # the journal has its tables
+                query = "SELECT run_id FROM turns JOIN runs USING (run_id) WHERE chat_id = ?"
+                left += [run_id for (run_id,) in connection.execute(query, (chat_id,)) if run_id in erased]
+            if left:
+                return left
+            connection.execute("DELETE FROM turns WHERE chat_id = ?", (chat_id,))
+            connection.execute("DELETE FROM chats WHERE chat_id = ?", (chat_id,))
+            return []
+
+        return await self._store.hand_over(work)()
 
     async def _one(self, query: str, *values: str | int) -> ChatTurn | None:
         def work(connection: sqlite3.Connection) -> ChatTurn | None:
@@ -246,6 +266,11 @@ def _chain(turn: ChatTurn, limit: int | None, connection: sqlite3.Connection) ->
     query = f"SELECT {_COLUMNS}, length(coalesce(added, '')) FROM turns WHERE run_id = ?"
     while (before := turns[-1].before) is not None:
         row = connection.execute(query, (before,)).fetchone()
+        if (
+            row is None
+            and connection.execute("SELECT 1 FROM turns WHERE run_id = ?", (turn.run_id,)).fetchone() is None
+        ):
+            raise ChatConflict("expired", "the conversation was removed")
         if row is None or before in known:
             raise JournalError(f"the conversation {turn.chat_id!r} has lost a run, or is a circle")
         size += row[-1]

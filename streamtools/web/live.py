@@ -89,6 +89,8 @@ class LiveRun:
         self._copies: Any = None
         self.is_leaving = False
         """True if the run is being left here, to be gone on with: its calls then end for this visit alone."""
+        self.is_removed = False
+        """True if the conversation was removed before the run could begin."""
         self._is_withheld = False  # the rest of it, since the policy failed
         self._entries: list[Entry] = []
         self._dropped = 0  # from the beginning of `_entries`

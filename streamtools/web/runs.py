@@ -138,7 +138,7 @@ class ChatRuns:
     ) -> None:
         if not callable(run):
             raise TypeError(f"run is a function that returns an agent_loop(...), not {type(run).__name__}")
-        self.journal = Journal(journal_of(journal).store, wait=0)
+        self.journal = journal_of(journal).at_once()
         """The runs."""
         self.privacy = privacy
         """What leaves of each conversation."""
@@ -216,7 +216,7 @@ class ChatRuns:
         if head is None or (run_id is not None and run_id != head.run_id):
             return False
         if not await self._stopped(head.run_id):  # noted for the visit that begins it; it may have begun by now
-            is_known = await self._has_begun(head.run_id)
+            is_known = await self.journal.knows(head.run_id)
             is_noted = not is_known and await self._conversations.end(head.run_id, "cancelled")
             return await self._stopped(head.run_id) or is_noted
         if head.outcome == "suspended":  # nobody goes on with it who would read that
@@ -227,13 +227,6 @@ class ChatRuns:
         try:
             await self.journal.stop(run_id)
         except JournalError:  # it has not begun, or is over
-            return False
-        return True
-
-    async def _has_begun(self, run_id: str) -> bool:
-        try:
-            await self.journal.suspended(run_id)
-        except JournalError:  # there is none
             return False
         return True
 
@@ -313,20 +306,25 @@ class ChatRuns:
             RunStillRunning: another process goes on with a run; stop it first.
             JournalError: the file cannot be used, or a file of a long result cannot be removed.
         """
-        runs = await self._conversations.runs(chat_id)
+        erased: list[str] = []
         async with self._lock(chat_id):  # nobody begins to go on with one meanwhile
-            for _, run_id in runs:
-                self._leave(run_id)
-                while (live := self._live.get(run_id)) is not None:
-                    await live.wait()
-            await self._remove_files(chat_id)
-            for _, run_id in runs:
-                left = await self.journal.erase(run_id, conversation_id=chat_id)
-                if left:
-                    _logger.warning("of the removed run %s the store keeps calls with no known end: %s", run_id, left)
-            await self._log.delete([run_id for _, run_id in runs])
-            await self._conversations.delete(chat_id)
-        return bool(runs)
+            while left := await self._conversations.delete(chat_id, erased):  # also those that have begun since
+                for run_id in left:
+                    self._leave(run_id)
+                    while (live := self._live.get(run_id)) is not None:
+                        await live.wait()
+                await self._remove_files(chat_id)
+                await self._conversations.close(chat_id)
+                await self._erase(chat_id, left)
+                erased += left
+        return bool(erased)
+
+    async def _erase(self, chat_id: str, run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            left = await self.journal.erase(run_id, conversation_id=chat_id)
+            if left:
+                _logger.warning("of the removed run %s the store keeps calls with no known end: %s", run_id, left)
+        await self._log.delete(run_ids)
 
     async def _remove_files(self, chat_id: str) -> None:
         for run_id, directory in await self._conversations.files(chat_id):
@@ -344,6 +342,8 @@ class ChatRuns:
                 head = await self._conversations.head(chat_id)
                 if head is not None and head.run_id not in self._live and await self._go_on(head):
                     found.append(chat_id)
+            except ChatConflict:  # it was removed
+                continue
             except JournalError as error:  # the others go on
                 _logger.error("the conversation %r does not go on: %s", chat_id, error)
         return found
@@ -408,7 +408,7 @@ class ChatRuns:
         if head is None:
             raise ChatConflict("nothing_waits", "nothing waits for an answer in this conversation")
         seen = await self.reader(Joined(head, -1)).past()
-        waiting = await self.journal.suspended(head.run_id, unread=True)
+        waiting = await self._waiting(head.run_id)
         calls = () if waiting is None else waiting.calls
         decisions = list[Decision]()
         if waiting is not None and not _is_over(head):
@@ -432,6 +432,15 @@ class ChatRuns:
         answered = {decision.call_id for decision in decisions} | {call.call_id for call, _ in results}
         end = rested_at(seen, answered)  # the run may have gone on already, if this is the same request again
         return Joined(head, end.seq if end is not None else seen[-1].seq if seen else -1)
+
+    async def _waiting(self, run_id: str) -> Suspended | None:
+        """Returns the calls that wait in a run; None also if its journal has forgotten the run."""
+        try:
+            return await self.journal.suspended(run_id, unread=True)
+        except JournalError:
+            if await self.journal.knows(run_id):
+                raise
+            return None
 
     async def _record(
         self, waiting: Suspended, decisions: Sequence[Decision], results: Sequence[tuple[SuspendedCall, ClientResult]]
@@ -460,7 +469,7 @@ class ChatRuns:
             return
         if await self._go_on(head):
             raise ChatConflict("running", "a run goes on in this conversation; stop it, or wait for its end")
-        if head.outcome == "suspended":
+        if head.outcome == "suspended" and await self.journal.knows(head.run_id):
             text = "calls wait in this conversation for a decision, an answer, or their known end, which come first"
             raise ChatConflict("waiting", text)
 
@@ -480,7 +489,9 @@ class ChatRuns:
         if await self.journal.news(turn.run_id):
             return True
         settled = await self._conversations.has_settled(turn.run_id)
-        return await self.journal.suspended(turn.run_id) is None if settled is None else settled
+        if settled is not None:
+            return settled
+        return await self._waiting(turn.run_id) is None and await self.journal.knows(turn.run_id)
 
     def _lock(self, chat_id: str) -> anyio.Lock:
         """Returns what is held while somebody begins to go on with a run of a conversation, or removes it."""
@@ -522,7 +533,7 @@ class ChatRuns:
             with CancelScope(shield=True):
                 failure = await self._end(turn, live, failure)
             del self._live[turn.run_id], self._scopes[turn.run_id]
-        if failure is not None and not isinstance(failure, (StreamError, RunStillRunning, RunTakenOver)):
+        if failure is not None and not isinstance(failure, (ChatConflict, StreamError, RunStillRunning, RunTakenOver)):
             _logger.error("run %s ended by an error", turn.run_id, exc_info=failure)
         if live.ended is not None and live.ended.outcome == "suspended":
             await self._look_again(turn, known)
@@ -533,6 +544,8 @@ class ChatRuns:
             is_lost = isinstance(failure, (RunStillRunning, RunTakenOver))
             if failure is not None and not is_lost and not live.has_end:  # or each request would try once more
                 await self._conversations.end(turn.run_id, "error")
+            if live.is_removed:
+                await self._erase(turn.chat_id, [turn.run_id])
         except Exception as error:  # the file is gone, too
             error.__context__ = failure
             failure = error
@@ -547,6 +560,8 @@ class ChatRuns:
         try:
             if await self.journal.news(turn.run_id) - known:
                 await self._start(turn)
+        except ChatConflict:  # it was removed
+            return
         except Exception:  # of the file; the next request looks again
             _logger.exception("run %s does not go on by itself", turn.run_id)
 
@@ -579,6 +594,7 @@ class ChatRuns:
         assert loop.journaled is not None, "checked"
         assert loop.journaled.lease is not None, "the run was entered"
         found = await self._conversations.visit(turn.run_id, loop.journaled.lease.check)
+        live.is_removed = found is None
         if found is None or found.outcome == "cancelled":  # before it had begun
             loop.stop()
         number = 0 if found is None else found.visits - 1

@@ -16,8 +16,9 @@ from streams import chat, stream
 from test_chat_app import WIRE, Program, decided, kinds, said, texts
 
 from streamtools import agent_loop, tool
-from streamtools.dispatch import Decision
+from streamtools.dispatch import Decision, Journal
 from streamtools.web import Chats, MemoryLog, live
+from streamtools.web.log import SqliteLog
 
 pytestmark = pytest.mark.anyio
 
@@ -246,7 +247,7 @@ async def test_a_row_that_nobody_has_written_keeps_no_other_conversation_from_go
 
 
 async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_model(tmp_path: Path) -> None:
-    for place, (method, path) in enumerate((("POST", "/k/stop"), ("DELETE", "/k"))):
+    for place, (method, path, left) in enumerate((("POST", "/k/stop", "cancelled"), ("DELETE", "/k", None))):
         begun, held, asked = anyio.Event(), anyio.Event(), []
 
         async def run(given: Any, begun: Any = begun, held: Any = held, asked: Any = asked) -> Any:
@@ -258,7 +259,8 @@ async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_mode
             await held.wait()
             return agent_loop(ask, given.messages(WIRE), wire=WIRE, **given.options)
 
-        pages = [Page(Chats(journal=tmp_path / f"{place}.db", run=run).app(may=lambda request: True)) for _ in "ab"]
+        both = [Chats(journal=tmp_path / f"{place}.db", run=run) for _ in "ab"]
+        pages = [Page(chats.app(may=lambda request: True)) for chats in both]
         answers: list[Any] = []
 
         async def begin(page: Page = pages[0], answers: Any = answers) -> None:
@@ -269,6 +271,10 @@ async def test_a_run_that_is_stopped_or_removed_before_it_has_begun_asks_no_mode
             await begun.wait()
             assert (await pages[1].ask(method, path, {})).status == 204  # of another process
             held.set()
+        for chats in both:
+            await chats.aclose()
+        known = [one.outcome for one in await both[0].journal.runs()]
+        assert (known, len(await SqliteLog(both[0].journal.store).read("k/1", -1))) == ([left] * bool(left), bool(left))
         assert (kinds(answers[0]), asked) == (["start", "abort", "[DONE]"], []), path
         assert (await pages[0].ask("GET", "/k/stream")).status == 204
 
@@ -445,3 +451,18 @@ def test_calls_of_a_server_that_shuts_down_end_for_their_readers_as_its_successo
     for closes in (True, False):
         anyio.run(first, tmp_path / f"{closes}.db", closes, backend=backend)
         anyio.run(second, tmp_path / f"{closes}.db", backend=backend)
+
+
+async def test_a_run_that_its_journal_has_forgotten_holds_up_its_conversation_no_more(tmp_path: Path) -> None:
+    program = Program(tmp_path / "chats.db")
+    page = program.page()
+    asked = await page.ask("POST", "/", said("pay"))
+    await program.chats.journal.forget("k/1")
+    assert (await page.ask("GET", "/k/stream")).status == 204
+    late = await page.ask("POST", "/", decided(asked.chunks, "k/1"))
+    assert (late.status, late.json["error"]["code"], program.paid) == (409, "nothing_waits", [])
+    assert texts((await page.ask("POST", "/", said("you", id="m2"))).chunks) == "Hello, you"
+    few = Chats(journal=Journal(tmp_path / "few.db", max_runs=1), run=program.run)
+    for number in range(3):
+        await Page(few.app(may=lambda request: True)).ask("POST", "/", said("you", id=f"m{number}"))
+    assert [one.run_id for one in await few.journal.runs()] == ["k/3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from test_chat_app import WIRE, decided, said
 from streamtools import agent_loop, tool
 from streamtools.dispatch import Journal
 from streamtools.pipelines.offloads import Offloading
-from streamtools.web import Chats
+from streamtools.web import Chats, MemoryLog
 
 pytestmark = pytest.mark.anyio
 WORDS = ("crimson", "ultramarine", "vermilion", "k/1")
@@ -178,3 +179,56 @@ async def test_the_times_of_the_example_go_with_their_conversation(tmp_path: Pat
     assert times.read_text().splitlines() == kept
     again = Page(page_app(tmp_path / "chats.db", pause=0), host="127.0.0.1")
     assert [*(await again.ask("GET", "/times/k/1")).json["runs"]] == ["k/1/2"]
+
+
+async def test_what_other_processes_begin_while_a_conversation_is_removed_is_removed_too_or_does_nothing(
+    tmp_path: Path,
+) -> None:
+    begun, held, counts = anyio.Event(), anyio.Event(), {"asked": 0, "booked": 0}
+
+    class SlowLog(MemoryLog):
+        async def delete(self, run_ids: Collection[str], /) -> None:
+            begun.set()
+            await held.wait()
+
+    def run(given: Any) -> Any:
+        @tool
+        def book() -> str:
+            """Books."""
+            counts["booked"] += 1
+            return "booked"
+
+        @tool(effect="pure")
+        async def wait() -> str:
+            """Takes long."""
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        def ask(messages: list[Any], tools: Any) -> Any:
+            counts["asked"] += 1
+            if messages[-1]["content"] == "long":
+                return stream(chat([], [("c1", "book", "{}"), ("c2", "wait", "{}")]))
+            return stream(chat(["Crimson."], finish="stop"))
+
+        return agent_loop(ask, given.messages(WIRE), tools=[book, wait], wire=WIRE, **given.options)
+
+    path, removed = tmp_path / "chats.db", list[int]()
+    page = Page(Chats(journal=path, run=run, log=SlowLog()).app(may=lambda request: True))
+    other = Page(Chats(journal=path, run=run).app(may=lambda request: True))
+
+    async def remove() -> None:
+        removed.append((await page.ask("DELETE", "/k")).status)
+
+    await page.ask("POST", "/", said("long"), leave=lambda answer: b'"booked"' in answer.body)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(remove)
+        await begun.wait()
+        assert (await other.ask("GET", "/k/stream")).status == 204
+        assert counts == {"asked": 1, "booked": 1}
+        assert (await other.ask("POST", "/", said("short", id="m2"))).status == 200
+        held.set()
+    assert removed == [204]
+    with closing(sqlite3.connect(path)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        left = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
+    assert {name for name, count in left.items() if count} <= {"sqlite_sequence", "counted", "log"}
