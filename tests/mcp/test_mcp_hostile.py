@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio import from_thread
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_session import FakeSession, fetched, listed, observed, text
@@ -115,6 +116,7 @@ async def test_a_hundred_thousand_tools_are_cut_at_the_limit() -> None:
 
 @pytest.mark.anyio
 async def test_a_long_list_lets_other_tasks_run() -> None:
+    """No entry is read, and no tool made, before another task has had a turn."""
     beats = 0
     done = anyio.Event()
 
@@ -124,11 +126,28 @@ async def test_a_long_list_lets_other_tasks_run() -> None:
             beats += 1
             await anyio.lowlevel.checkpoint()
 
+    async def another_beat() -> None:
+        before = beats
+        while beats == before:
+            await anyio.lowlevel.checkpoint()
+
+    class Entry(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            if key == "name":
+                from_thread.run(another_beat)  # refuses the event loop's own thread
+            return super().get(key, default)
+
+    class Seconds(float):
+        def __gt__(self, other: float) -> bool:
+            from_thread.run(another_beat)
+            return super().__gt__(other)
+
     async with anyio.create_task_group() as group:
         group.start_soon(beat)
-        await fetched(*[listed(f"t{n}") for n in range(100)])
+        tools = await fetched(*[Entry(listed(f"t{n}")) for n in range(100)], call_timeout=Seconds(1))
         done.set()
-    assert beats > 100
+    assert (len(tools), tools.refused) == (100, ())
+    assert beats >= 2 * len(tools)
 
 
 BOMBS: list[dict[str, Any]] = [
