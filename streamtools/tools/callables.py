@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, isclass
 from types import CoroutineType, FrameType, NoneType, UnionType
@@ -493,8 +493,9 @@ def _accepts(wanted: Any, context: Any) -> bool:
 # program; any other section (`Note:`, `Example:`) is prose and stays.
 #
 # One pass over the lines, linear in the text. A line opens a section (a known word and a colon, a known word underlined
-# with dashes, `:param x:`, `@param x:`), continues the open one, or, by its indentation, ends it. Lines go to `_into`:
-# the prose, the parameters of the current item, or nowhere.
+# with dashes, `:param x:`, `@param x:`), continues the open one, or, by its indentation, ends it. A title in place of
+# an item (`Note:` in `Args:`) also ends it, unless a parameter is called so. Lines go to `_into`: the prose, the
+# parameters of the current item, or nowhere.
 
 
 _PARAMETER_SECTIONS = frozenset(
@@ -513,6 +514,28 @@ _PARAMETER_SECTIONS = frozenset(
 _DROPPED_SECTIONS = frozenset(
     {"return", "returns", "yield", "yields", "receives", "raise", "raises", "except", "exceptions", "warns"}
 )
+_PROSE_SECTIONS = frozenset(
+    {
+        "attention",
+        "attributes",
+        "caution",
+        "danger",
+        "error",
+        "example",
+        "examples",
+        "hint",
+        "important",
+        "methods",
+        "note",
+        "notes",
+        "references",
+        "see also",
+        "tip",
+        "todo",
+        "warning",
+        "warnings",
+    }
+)
 _PARAMETER_FIELDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword", "kwarg"})
 _DROPPED_FIELDS = frozenset(
     {"type", "return", "returns", "rtype", "yield", "yields", "ytype", "raise", "raises", "except", "exception"}
@@ -521,6 +544,7 @@ _DROPPED_FIELDS = frozenset(
 # Possessive quantifiers (*+, ++) keep each match linear in the line.
 _GOOGLE_ITEM = re.compile(r"[\\*]*+(\w++)\s*+(?:\(.*?\)\s*+)?:\s*+(.*)")  # x (int, optional): the x
 _NUMPY_ITEM = re.compile(r"([\\*]*+\w++(?:\s*+,\s*+[\\*]*+\w++)*)\s*+(?::.*)?")  # x, y : int
+_TITLE = re.compile(r"([A-Z]\w*+(?: \w++)?+)\s*+:\s*+(.*)")  # Note: it is slow
 _FIELD = re.compile(r"[:@](\w++)(?:\s++([^:]*+))?:\s*+(.*)")  # :param int x: the x
 
 
@@ -534,10 +558,11 @@ class Docstring:
     """Descriptions by parameter name, stars stripped; line breaks are as written."""
 
 
-def parse_docstring(text: str) -> Docstring:
-    """Reads a docstring, indented or not; anything outside of known sections is prose."""
+def parse_docstring(text: str, names: Container[str] = ()) -> Docstring:
+    """Reads a docstring, indented or not; anything outside of known sections is prose. `names` are parameters, also
+    those that are called like a section."""
     lines = inspect.cleandoc(text).split("\n")
-    reader = _Reader()
+    reader = _Reader(names)
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         reader.read(line, following)
     return reader.result()
@@ -546,13 +571,15 @@ def parse_docstring(text: str) -> Docstring:
 class _Reader:
     """Reads a docstring line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Container[str]) -> None:
+        self._names = names
         self._prose: list[str] = []
         self._items: dict[str, list[str]] = {}
         self._into: list[list[str]] = [self._prose]
         self._style: Literal["prose", "google", "numpy", "field"] = "prose"
         self._has_items = False  # the open section lists parameters
         self._indent = 0  # of the line that opened the section
+        self._margin = 0  # of the prose: that of the title that ended a section from inside
         self._item_indent: int | None = None  # of a Google section's items
         self._skip_underline = False
         self._after_blank = False
@@ -607,13 +634,29 @@ class _Reader:
         return True
 
     def _continue(self, line: str, text: str, indent: int) -> None:
+        if self._style != "prose" and self._opens_inside(text, indent):
+            return
         if self._style == "google" and self._has_items and self._google_item(text, indent):
             return
         if self._style == "numpy" and self._has_items and self._numpy_item(text, indent):
             return
         if self._ends_section(indent):
             self._back_to_prose()
-        self._append(line)
+        self._append(line[min(indent, self._margin) :])
+
+    def _opens_inside(self, text: str, indent: int) -> bool:
+        """Ends the section where a title stands in place of one of its items; returns whether it does."""
+        deepest = self._indent if self._item_indent is None or self._style != "google" else self._item_indent
+        is_first = self._style == "google" and self._has_items and self._item_indent is None
+        found = _TITLE.fullmatch(text) if indent <= deepest or is_first else None
+        if found is None or found[1] in self._names:
+            return False
+        title = found[1].lower()
+        if title in _PROSE_SECTIONS:
+            self._back_to_prose(indent)
+            self._append(text)
+            return True
+        return (title in _DROPPED_SECTIONS or not found[2]) and self._open_section("google", title, indent)
 
     def _google_item(self, text: str, indent: int) -> bool:
         if self._item_indent is None:
@@ -641,8 +684,8 @@ class _Reader:
         self._into = [self._items.setdefault(name.strip().lstrip("\\*"), []) for name in names]
         self._append(first)
 
-    def _back_to_prose(self) -> None:
-        self._style = "prose"
+    def _back_to_prose(self, margin: int = 0) -> None:
+        self._style, self._margin = "prose", margin
         self._into = [self._prose]
         self._append("")
 

@@ -622,7 +622,8 @@ def _check_named(option: str, given: object, binder: Binder, name: str) -> None:
 def _docstring(function: Callable[..., Any]) -> Docstring:
     inner = inner_function(function)
     text = inner.__doc__ or inspect.getdoc(inner) or ""  # an overriding method's may be inherited
-    return parse_docstring("" if text == type.__call__.__doc__ else text)
+    names = getattr(getattr(inner, "__code__", None), "co_varnames", ())
+    return parse_docstring("" if text == type.__call__.__doc__ else text, names)
 
 
 def _required(description: str, name: str) -> str:

@@ -163,7 +163,9 @@ def docstring_of(model: Any) -> Docstring:
     """Reads a model's own docstring."""
     # A dataclass without one makes up its signature, `Point(x: int, y: int)`.
     text = inspect.cleandoc(model.__dict__.get("__doc__") or "")
-    return parse_docstring("" if text.startswith(f"{model.__name__}(") else text)
+    keys = {*getattr(model, "__required_keys__", ()), *getattr(model, "__optional_keys__", ())}  # a TypedDict's
+    names = getattr(model, "model_fields", None) or getattr(model, "__dataclass_fields__", None) or keys
+    return parse_docstring("" if text.startswith(f"{model.__name__}(") else text, names)
 
 
 def _compiled(model: Any, tool: str) -> CompiledParameters:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
+from streamtools.exports import schema
 from streamtools.tools.callables import parse_docstring
 
 GOOGLE = """Read a file.
@@ -152,6 +157,76 @@ def test_a_word_and_a_colon_in_the_prose_open_nothing() -> None:
 
 def test_a_parameter_without_text_has_no_description() -> None:
     assert parse_docstring("Sum.\n\nArgs:\n    x:\n    y: the y\n").parameters == {"y": "the y"}
+
+
+INSIDE = [
+    # Google: at the items' indentation, with and without a text of its own, and first of all
+    ("Args:\n    x: the x\n\n    Note:\n        It is slow.\n", "Note:\n    It is slow.", {"x": "the x"}),
+    ("Args:\n    x: the x\n    Note: it is slow\n", "Note: it is slow", {"x": "the x"}),
+    ("Args:\n    Example:\n        f(1)\n", "Example:\n    f(1)", {}),
+    ("Args:\n    x: the x\n    See Also:\n        g: faster\n", "See Also:\n    g: faster", {"x": "the x"}),
+    (
+        "Args:\n    x: the x\n    Tip: do\n    y: prose\n    Returns:\n        a sum\n",
+        "Tip: do\ny: prose",
+        {"x": "the x"},
+    ),
+    ("Args:\n    x: the x\n    Returns:\n        int: a sum\n    Raises: an error\n", "", {"x": "the x"}),
+    ("Args:\n    x: the x\n    Keyword Args:\n        y: the y\n", "", {"x": "the x", "y": "the y"}),
+    # of the item, of the margin, a parameter in lower case, the name of a parameter, no section's name
+    ("Args:\n    x: the x\n        Note: odd\n", "", {"x": "the x\nNote: odd"}),
+    ("Args:\n    x: the x\n\nNotes:\n    It is slow.\n", "Notes:\n    It is slow.", {"x": "the x"}),
+    ("Args:\n    note: a text\n    example: another\n", "", {"note": "a text", "example": "another"}),
+    ("Args:\n    x: the x\n    Yield: of the bond\n", "", {"x": "the x", "Yield": "of the bond"}),
+    ("Args:\n    Nota: it is slow\n", "", {"Nota": "it is slow"}),
+    # NumPy
+    ("Parameters\n----------\nx : int\n    the x\nNote:\n    It is slow.\n", "Note:\n    It is slow.", {"x": "the x"}),
+    ("Parameters\n----------\nx\n    the x\nWarnings: slow\n", "Warnings: slow", {"x": "the x"}),
+    ("Parameters\n----------\nx\n    the x\n    Note: odd\n", "", {"x": "the x\nNote: odd"}),
+    ("Parameters\n----------\nYield : int\n    of the bond\n", "", {"Yield": "of the bond"}),
+    # Sphinx, epytext
+    (":param x: the x\nNote: it is slow\n", "Note: it is slow", {"x": "the x"}),
+    ("@param x: the x\nExamples:\n    f(1)\n", "Examples:\n    f(1)", {"x": "the x"}),
+    (":param x: the x\n    Note: odd\n", "", {"x": "the x\nNote: odd"}),
+]
+
+
+def test_a_section_in_place_of_a_parameter_ends_the_parameters() -> None:
+    read = {text: parse_docstring(f"Sum.\n\n{text}", ["x", "Yield"]) for text, _, _ in INSIDE}
+    assert {text: (each.description.removeprefix("Sum.").strip(), each.parameters) for text, each in read.items()} == {
+        text: (prose, parameters) for text, prose, parameters in INSIDE
+    }
+
+
+class _Bond(TypedDict):
+    """A bond.
+
+    Args:
+        Yield: by the year
+        Note: it is risky
+    """
+
+    Yield: float
+
+
+@dataclass
+class _Asset:
+    __doc__ = _Bond.__doc__
+    Yield: float
+
+
+class _Paper(BaseModel):
+    __doc__ = _Bond.__doc__
+    Yield: float
+
+
+def test_a_title_is_a_parameter_only_where_one_has_its_name() -> None:
+    def bond(Yield: float) -> str:
+        return str(Yield)
+
+    bond.__doc__ = _Bond.__doc__
+    for made in map(schema, (bond, _Bond, _Asset, _Paper)):
+        assert made.description == "A bond.\n\nNote: it is risky"
+        assert made.parameters["properties"]["Yield"]["description"] == "by the year"
 
 
 LINES = """
