@@ -246,7 +246,7 @@ class Pump:
                 if hasattr(stream, "aclose"):
                     await stack.enter_async_context(aclosing(stream))
             async for event in stream:
-                if not issubclass(type(event), EventBase):
+                if not isinstance(event, EventBase):
                     raise TypeError(
                         f"a transform yields events, not {type(event).__name__}; {_name(self._transforms[-1])} did so"
                     )
