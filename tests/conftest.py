@@ -4,6 +4,7 @@ is cheap to collect."""
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Generator
 from importlib.util import find_spec
 
@@ -12,6 +13,10 @@ from deadlines import pytest_addoption, pytest_configure
 from profiles import FULL, QUICK_EXAMPLES
 
 __all__ = ["pytest_addoption", "pytest_configure"]  # and the hooks and fixtures below
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Of a shell without job control: `make unit &`. What tests start and interrupt would inherit it, and go on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if find_spec("hypothesis") is not None:  # the venvs for Ray and DBOS do without
     # Before anything is frozen: hypothesis asks who refers to trio's dice, and of frozen objects that is not told.
