@@ -252,7 +252,7 @@ class Pump:
                     )
                 if self.is_void:
                     continue  # the end of an attempt that is discarded by now
-                self._step.emit(event)
+                self._step.emit(event)  # type: ignore[arg-type]  # Event is the union of its subclasses
                 if self.must_pause or len(self._outbox.queue) >= self._outbox.full_at:
                     await self._pause()
 
