@@ -146,8 +146,8 @@ async def test_a_long_list_lets_other_tasks_run() -> None:
         group.start_soon(beat)
         tools = await fetched(*[Entry(listed(f"t{n}")) for n in range(100)], call_timeout=Seconds(1))
         done.set()
-    assert (len(tools), tools.refused) == (100, ())
-    assert beats >= 2 * len(tools)
+        assert (len(tools), tools.refused) == (100, ())
+    assert beats >= 2 * 100
 
 
 BOMBS: list[dict[str, Any]] = [
