@@ -35,7 +35,7 @@ BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/
   --ignore=tests/sources/test_sockets.py
 # What is tried with agent frameworks; Strands has a venv of its own.
 BY_AGENTS := agents_tap crashes framework_tools langgraph langgraph_approvals langgraph_once peers pydantic_ai pydantic_ai_approvals pydantic_ai_once smolagents smolagents_once
-BY_CLIENTS := $(addprefix tests/web/,test_ai_sdk.py test_ai_sdk_live.py test_ag_ui_client.py test_chat_pages.py test_chat_axe.py clients)
+BY_CLIENTS := $(addprefix tests/web/,test_ai_sdk.py test_ai_sdk_live.py test_ag_ui_client.py test_chat_pages.py test_chat_axe.py test_first_page.py clients)
 # The pages of other clients, bundled; without node and npm there is our own alone.
 PAGES := .node-web/pages/.built
 BY_STRANDS := agents_tap crashes framework_tools strands strands_once
