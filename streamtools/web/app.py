@@ -8,6 +8,7 @@
     POST   /{id}/events           ours: the same body as useChat's, answered with events of ours
     GET    /{id}/events           ours, for an EventSource: from `Last-Event-ID` on; 204 when nothing is left
     POST   /ag-ui                 AG-UI's RunAgentInput
+    GET    /{id}/ag-ui            the finished messages as AG-UI has them: what an agent begins with
     POST   /v1/chat/completions   OpenAI's clients: base_url=".../v1", and metadata={"chat": id}
     POST   /{id}/v1/chat/completions    the same: base_url=".../{id}/v1"
 
@@ -195,6 +196,8 @@ class _Request:
                 await self._events(chat_id)
             case ("GET", chat_id):
                 await self._history(chat_id)
+            case ("GET", chat_id, "ag-ui"):
+                await self._history(chat_id, of_ag_ui=True)
             case ("DELETE", chat_id):
                 await self._check(chat_id, "delete")
                 await self._empty(204 if await self._chats.delete(chat_id) else 404)
@@ -284,8 +287,8 @@ class _Request:
         await self._chats.stop(chat_id, run_id)
         await self._empty(204)
 
-    async def _history(self, chat_id: str) -> None:
-        from .finished_messages import ui_message, ui_user_message  # those that stream alone do not need them
+    async def _history(self, chat_id: str, *, of_ag_ui: bool = False) -> None:
+        from . import finished_messages as finished  # those that stream alone do not need them
 
         await self._check(chat_id, "read")
         asked = parse_qs(self._scope.get("query_string", b"").decode("latin-1")).get("before", [None])[0]
@@ -293,13 +296,21 @@ class _Request:
         if turns is None:
             raise _Refused(404, "not_found", "there is no such conversation")
         messages: list[Any] = []
+        added = {"before": turns[0].run_id} if turns and turns[0].before is not None else {}
         for turn in turns:
-            messages.append(ui_user_message(turn.message))
             parts = await self._chats.finished_parts(turn)
-            if parts is not None:
-                messages.append(ui_message(parts, turn.run_id, version=self._app._ai_version))
-        earlier = {"before": turns[0].run_id} if turns and turns[0].before is not None else {}
-        await self._json(200, {"id": chat_id, "messages": messages, **earlier})
+            if not of_ag_ui:
+                messages.append(finished.ui_user_message(turn.message))
+                if parts is not None:
+                    messages.append(finished.ui_message(parts, turn.run_id, version=self._app._ai_version))
+                continue
+            messages.append(finished.ag_ui_user_message(turn.message))
+            # No message has an interrupt: the whole answer is read once more, since nothing else is posted.
+            if asked is None and turn is turns[-1] and (turn.is_open or parts is None):
+                added["unfinished"] = turn.run_id
+            elif parts is not None:
+                messages += finished.ag_ui_messages(parts, turn.run_id)
+        await self._json(200, {"id": chat_id, "messages": messages, **added})
 
     # -- protocols --
 

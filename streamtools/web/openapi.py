@@ -85,12 +85,13 @@ def _schemas() -> dict[str, Any]:
         "ChatError": _object("A refusal.", "error", error=error),
         "ChatCompletionError": _object("A refusal, as OpenAI's clients read it.", "error", error=of_openai),
         "ChatMessages": _object(
-            "The latest finished messages of a conversation: UIMessages of the AI SDK. With `before` there are earlier "
-            "ones, which `?before=` asks for.",
+            "The latest finished messages of a conversation, of the AI SDK (UIMessages) or AG-UI. With `before` there "
+            "are earlier ones, which `?before=` asks for. `unfinished` is the run whose answer is to be read (AG-UI).",
             "id messages",
             id=_TEXT,
             messages=_OBJECTS,
             before=_TEXT,
+            unfinished=_TEXT,
         ),
         "UIRequest": _object(
             "What `useChat` posts. The last message is taken, and what the assistant's last step answers.",
@@ -191,6 +192,10 @@ ROUTES = (
     _Route("post", "/{id}/events", "chat_events", "Begins a run, or goes on with one", _OWN, "UIRequest"),
     _Route("get", "/{id}/events", "join_events", "Streams from a frame on", _OWN, statuses="204 403 410 500 503"),
     _Route("post", "/ag-ui", "ag_ui", "Begins a run, or goes on with one", {_STREAM: "AGUIEvent"}, "RunAgentInput"),
+    _Route(
+        "get", "/{id}/ag-ui", "ag_ui_messages", "Returns the finished messages of AG-UI", {_JSON: "ChatMessages"},
+        statuses="403 404 500",
+    ),
     _Route("post", "/v1/chat/completions", "chat_completions", "Answers OpenAI's clients", _COMPLETED,
            "ChatCompletionRequest"),
     _Route("post", "/{id}/v1/chat/completions", "named_chat_completions", "Answers OpenAI's clients", _COMPLETED,
@@ -214,7 +219,8 @@ def chat_document(prefix: str = "", into: Mapping[str, Any] | None = None) -> di
 
 def _operation(route: _Route, prefix: str) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [_CHAT_ID] if "{id}" in route.path else []
-    parameters += {"join_events": [_LAST_EVENT_ID], "chat_messages": [_BEFORE]}.get(route.name, [])
+    parameters += [_LAST_EVENT_ID] if route.name == "join_events" else []
+    parameters += [_BEFORE] if route.name.endswith("_messages") else []
     refusal = "ChatCompletionError" if route.path.endswith("completions") else "ChatError"
     responses: dict[str, Any] = {}
     if route.answers is not None:

@@ -56,7 +56,9 @@ class Held:
         self.is_held = False
         """Another frame is there, and does not pass."""
         self.joined = 0
-        """Requests to join a run, or to read it anew, that were answered."""
+        """Requests to join a run, or to read it anew, that were answered; so are whole messages of AG-UI."""
+        self.is_whole = False
+        """The page of AG-UI has the messages of a conversation that is finished."""
         self.holds_joins = False
         self._tell()
 
@@ -85,8 +87,9 @@ class Held:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers a request."""
         is_stream = False
-        is_join = scope["path"].endswith("/stream")
-        if is_join:
+        method, path = scope["method"], scope["path"]
+        is_join, has_messages = path.endswith("/stream"), method == "GET" and path.endswith("/ag-ui")
+        if is_join or (method == "POST" and path.endswith("/ag-ui")):
             await self.until(lambda: not self.holds_joins)
 
         async def one_by_one(message: Any) -> None:
@@ -97,6 +100,10 @@ class Held:
                 self.joined += is_stream or is_join
                 self._tell()
                 return
+            if has_messages and b'"unfinished":' not in message["body"]:
+                self.is_whole = True
+                self.joined += 1
+                self._tell()
             *frames, rest = message["body"].split(b"\n\n") if is_stream else [message["body"]]
             for frame in frames:
                 await self._pass(frame, send)

@@ -377,8 +377,15 @@ async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> N
         assert answer.status == 200, answer.body
         return answer.chunks
 
+    async def loaded(query: str = "") -> Any:
+        return (await page.ask("GET", f"/k/ag-ui{query}")).json
+
+    assert (await page.ask("GET", "/k/ag-ui")).status == 404, "nobody has said anything"
     messages: list[Any] = [{"id": "m1", "role": "user", "content": "pay"}]
     first = await ask("r1", messages)
+    assert await loaded() == {"id": "k", "messages": messages, "unfinished": "k/1"}, "an interrupt is no message"
+    again = await ask("r1", messages)
+    assert again[-1]["outcome"] == first[-1]["outcome"]
     assert (first[0]["type"], first[-1]["type"], first[-1]["outcome"]["type"]) == (
         "RUN_STARTED", "RUN_FINISHED", "interrupt"
     )  # fmt: skip
@@ -388,8 +395,14 @@ async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> N
     assert program.paid == [5]
     assert "".join(one["delta"] for one in second if one["type"] == "TEXT_MESSAGE_CONTENT").startswith("Done")
     assert [one["toolCallId"] for one in second if one["type"] == "TOOL_CALL_RESULT"] == ["c1"]
-    messages.append({"id": "m2", "role": "user", "content": "where"})
+    found = await loaded()
+    assert found.keys() == {"id", "messages"}
+    assert [one["role"] for one in found["messages"]] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [one.get("content") for one in found["messages"][2:4]] == ["paid 5", "seen x"]
+    messages = [*found["messages"], {"id": "m2", "role": "user", "content": "where"}]
     third = await ask("r3", messages)
+    assert await loaded() == {"id": "k", "messages": messages, "unfinished": "k/2"}, "a call that the client runs"
+    assert await loaded("?before=k/2") == {"id": "k", "messages": messages[:-1]}
     (start,) = (one for one in third if one["type"] == "TOOL_CALL_START")
     messages += [
         {"id": "a1", "role": "assistant", "toolCalls": [
@@ -398,6 +411,16 @@ async def test_a_client_of_ag_ui_asks_decides_and_answers(program: Program) -> N
     ]  # fmt: skip
     await ask("r4", messages)
     assert program.asked[-1][-1]["content"] == "here"
+    found = (await loaded())["messages"]
+    assert [one.get("content") for one in found if one["role"] == "tool"] == ["paid 5", "seen x", "here"]
+    await ask("r5", [*found, {"id": "m3", "role": "user", "content": "you"}])
+    assert program.asked[-1][-1]["content"] == "you"
+    assert (await loaded())["messages"][:-2] == found
+    slow = {"threadId": "k", "runId": "r6", "messages": [{"id": "m4", "role": "user", "content": "slow"}]}
+    await page.ask("POST", "/ag-ui", slow, leave=lambda answer: b'b"}' in answer.body)
+    found = await loaded()
+    assert (found["messages"][-1]["id"], found["unfinished"]) == ("m4", "k/4")
+    program.held.set()
 
 
 async def test_a_page_that_is_loaded_anew_finds_what_the_stream_has_shown(program: Program) -> None:

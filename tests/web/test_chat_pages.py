@@ -59,7 +59,7 @@ new Promise((done) => {{
 """
 PATIENCE_MS = 20_000
 FULL = os.environ.get("STREAMTOOLS_WEB_RUNS") == "2000"
-"""Whether useChat's page is loaded anew behind every event; `make test-web` does so."""
+"""Whether the pages are loaded anew behind every event; `make test-web` does so."""
 APART = ("tool", "activity")
 SEND = """
 (() => { const text = document.getElementById("text");
@@ -154,8 +154,18 @@ async def reloaded_once(visit: Visit, held: Held, asked_at: int, count: int, *, 
     return await visit.end()
 
 
-async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int) -> Any:
-    """Loads a page anew behind frames of a run, for each of `lates`; returns what it ends with each time."""
+def kept(messages: Any) -> Any:
+    """Returns messages as a finished conversation has them: without progress, and without the spaces in arguments."""
+    if not isinstance(messages, list):
+        return messages
+    found = json.loads(json.dumps([one for one in messages if one["role"] != "activity"]))
+    for call in (call["function"] for one in found for call in one.get("toolCalls", ())):
+        call["arguments"] = json.loads(call["arguments"])
+    return found
+
+
+async def reloaded(name: str, folder: Path) -> Any:
+    """Loads a page anew behind frames of a run, early and late; returns what it ends with each time."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await chats.app(may=may)(scope, receive, send)
@@ -177,8 +187,8 @@ async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int
             whole = await first.end()
             asked_at, count = first.asked_at or 0, held.sent
             wrong: list[Any] = []
-            indices = sorted({*range(0, count + 1, stride), asked_at, asked_at + 1, count})
-            for index, late in product(indices, lates):
+            indices = sorted({*range(0, count + 1, 1 if FULL else 9), asked_at, asked_at + 1, count})
+            for index, late in product(indices, (False, True)):
                 held.begin(index)
                 found: Any = "it stands still"
                 with anyio.move_on_after(PATIENCE_MS / 250):
@@ -186,12 +196,11 @@ async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int
                         found = await reloaded_once(visit(), held, asked_at, count, late=late)
                     except AssertionError as error:
                         found = str(error)
-                if found != whole:
+                if found != whole and not (held.is_whole and kept(found) == kept(whole)):
                     wrong.append((index, late, found))
             assert set(script.booked.values()) == {1}
             assert browser.complaints == []
-    times = len(indices) * len(lates)
-    print(f"\n{name}: loaded anew at {len(indices)} of {count + 1} places, {times} times: {len(wrong)} went wrong")
+    print(f"\n{name}: loaded anew twice at {len(indices)} of {count + 1} places: {len(wrong)} times it went wrong")
     assert not wrong, wrong[:3]
     return whole
 
@@ -200,7 +209,7 @@ async def reloaded(name: str, folder: Path, lates: tuple[bool, ...], stride: int
 async def test_a_page_of_use_chat_that_is_loaded_anew_behind_any_event_ends_with_the_same_messages(
     tmp_path: Path,
 ) -> None:
-    whole = await reloaded("use-chat", tmp_path, (False, True), 1 if FULL else 9)
+    whole = await reloaded("use-chat", tmp_path)
     said, answer = whole
     assert (said["role"], answer["role"]) == ("user", "assistant")
     shown = [part.get("text") or part.get("output") for part in answer["parts"] if part["type"] != "step-start"]
@@ -212,7 +221,7 @@ async def test_a_page_of_use_chat_that_is_loaded_anew_behind_any_event_ends_with
 async def test_a_page_of_ag_ui_that_is_loaded_anew_behind_any_event_ends_with_the_same_messages(
     tmp_path: Path,
 ) -> None:
-    whole = await reloaded("ag-ui", tmp_path, (False,), 3 if FULL else 9)
+    whole = await reloaded("ag-ui", tmp_path)
     assert [one["content"] for one in whole[1:5]] == [THOUGHT, *TEXTS]
     calls = [call["id"] for one in whole for call in one.get("toolCalls", ())]
     assert calls == ["call_0_0", "call_0_1", "call_1_0", "call_1_1"]

@@ -48,7 +48,7 @@ async def test_the_document_names_each_route_and_the_answers_are_those_it_names(
     operations = {
         (method, path): one for path, item in document["paths"].items() for method, one in item.items()
     }  # fmt: skip
-    assert len({one["operationId"] for one in operations.values()}) == len(operations) == 10
+    assert len({one["operationId"] for one in operations.values()}) == len(operations) == 11
     said = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "you"}]}
     ui = {"id": "k", "messages": [said], "trigger": "submit-message"}
     chat_request = {"model": "m", "messages": [{"role": "user", "content": "you"}], "stream": True}
@@ -150,4 +150,4 @@ def test_fastapi_shows_streams_and_mounted_conversations(tmp_path: Path) -> None
     for prefix in ("/api/chat", "/more"):
         assert document["paths"][f"{prefix}/{{id}}/events"].keys() == {"get", "post"}
     ids = [one["operationId"] for item in document["paths"].values() for one in item.values()]
-    assert len(ids) == len(set(ids)) == 21
+    assert len(ids) == len(set(ids)) == 23

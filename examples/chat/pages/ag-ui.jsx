@@ -1,39 +1,42 @@
-// AG-UI: `HttpAgent` checks what it reads. Its messages are the page's to keep: a reload asks for the last answer anew.
+// AG-UI: `HttpAgent` checks what it reads. It begins with the messages that are finished, and reads the rest anew.
 import { HttpAgent, buildResumeArray } from "@ag-ui/client";
 import { useEffect, useReducer, useState } from "react";
-import { Call, Said, Talk, Thought, You, chat, show, stop } from "./parts.jsx";
+import { Call, Said, Talk, Thought, You, chat, isNew, show, stop } from "./parts.jsx";
 
-const kept = () => JSON.parse(localStorage.getItem(chat) ?? "[]"); // up to what the user has said last
+async function load() {
+  const answer = await fetch(`/chats/${encodeURIComponent(chat)}/ag-ui`);
+  return answer.ok ? answer.json() : { messages: [] }; // 404: nobody has said anything
+}
+
 const agent = new HttpAgent({ url: "/chats/ag-ui", threadId: chat });
 const decided = {}; // by interrupt: a run is resumed once all are
 
-function Page() {
+function Page({ known }) {
   const [, draw] = useReducer((count) => count + 1, 0);
   const [error, setError] = useState();
   useEffect(() => {
     const onRunErrorEvent = ({ event }) => setError(event);
     agent.subscribe({ onMessagesChanged: draw, onRunInitialized: draw, onRunFinishedEvent: draw, onRunErrorEvent });
-    if (kept().length) join();
+    join(known);
   }, []);
   const run = async (resume) => {
     setError();
     await agent.runAgent(resume && { resume }).catch(setError);
     draw();
   };
-  // The same messages again are the same request again: its whole answer is read once more, as far as it is.
-  const join = () => {
-    agent.setMessages(kept());
+  // The user's last message again is the same request again: its whole answer is read once more, as far as it is.
+  const join = ({ messages, unfinished }) => {
+    agent.setMessages(messages);
     agent.pendingInterrupts = [];
-    return run();
+    return unfinished && run();
   };
   const send = (content) => {
     agent.addMessage({ id: crypto.randomUUID(), role: "user", content });
-    localStorage.setItem(chat, JSON.stringify(agent.messages));
     return run();
   };
   const end = async () => {
     await stop();
-    if (!agent.isRunning) await join();
+    if (!agent.isRunning) await join(await load());
   };
   const decide = (interrupt, approved) => {
     decided[interrupt.id] = { status: "resolved", payload: { approved } };
@@ -67,4 +70,4 @@ function Page() {
   );
 }
 
-show(<Page />);
+show(<Page known={isNew ? { messages: [] } : await load()} />);
