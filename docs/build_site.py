@@ -6,6 +6,7 @@ lead from page to page, and lets Zensical make ``build/docs/site`` of them. A wa
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -24,6 +25,10 @@ DOCS = REPOSITORY / "docs"
 BUILD = REPOSITORY / "build" / "docs"
 ROOT_PAGES = {"SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md", "CONVENTIONS.md": "conventions.md"}
 """The pages of the repository's root, and where they are on the site."""
+BEHIND = {  # what a match on these pages counts, beside 1 on a page that explains: a reader who is new wants those first
+    "changelog/": 0.3, "conventions/": 0.3, "reference/api/": 0.4, "internals/": 0.4, "architecture/": 0.6, "examples/": 0.6,
+    "figures/": 0.8, "dependencies/": 0.8, "reference/": 0.9,
+}  # fmt: skip
 _LINK = re.compile(r"(\]\()((?!\w+:)[^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2$\n?", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"^<!--.*-->\n", re.MULTILINE)
@@ -78,6 +83,23 @@ def write_settings(build: Path) -> None:
         *_listed(project["nav"], build / "pages"),
     ]
     _write(build / "pages" / "llms.txt", "\n".join(lines) + "\n")
+
+
+def write_search(site: Path) -> list[str]:
+    """Puts our worker in the place of Zensical's, and what it ranks by into the index; returns what is wrong with the words."""
+    words = tomllib.loads((DOCS / "search_words.toml").read_text(encoding="utf-8"))
+    phrases = {page.removesuffix("index.md").removesuffix(".md"): row.split(", ") for page, row in words.items()}
+    data = json.loads((site / "search.json").read_text(encoding="utf-8"))
+    for item in data["items"]:
+        place = item["location"].partition("#")[0]
+        item["prior"] = next((worth for start, worth in BEHIND.items() if place.startswith(start)), 1)
+        if item["location"] == place:
+            item["words"] = phrases.get(place.rstrip("/") + "/" * (place == "providers/"), [])
+    _write(site / "search.json", json.dumps(data))
+    [worker] = (site / "assets/javascripts/workers").glob("search.*.js")
+    shutil.copy(DOCS / "search_worker.js", worker)
+    pages = set(sources())
+    return [f"no such page: {page}" for page in set(words) - pages] + [f"no words for {page}" for page in pages - set(words)]
 
 
 def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator[str]:
@@ -153,6 +175,10 @@ def main() -> int:
         cwd=BUILD, env={**os.environ, "NO_COLOR": "1"}, check=False,
     )  # fmt: skip
     if built.returncode == 0:
+        wrong = write_search(BUILD / "site")
+        if wrong:
+            print("docs/search_words.toml:", *sorted(wrong), sep="\n  ", file=sys.stderr)
+            return 1
         print(f"{len(list((BUILD / 'site').rglob('*.html')))} pages in {BUILD / 'site'}")
     return built.returncode
 
