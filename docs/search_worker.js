@@ -12,6 +12,7 @@ const STOP = new Set(
     "while who why will with without you your").split(" "),
 );
 const NAME = 12, TITLE = 4, HEADING = 2.5, TEXT = 1;  // what a match counts, by its place
+const UNKNOWN = 0.8;  // what a word counts that the site does not have
 const SECTIONS = 3;  // of one page, at most
 const AT_ONCE = 10;  // results, until the reader scrolls
 const ENDINGS = [
@@ -56,11 +57,12 @@ function prepare({ items }) {
     if (!byPlace.has(place)) byPlace.set(place, { place, items: [], names: [], prior: item.prior ?? 1 });
     const page = byPlace.get(place);
     page.items.push({ id, title: read(item.title), path: read((item.path ?? []).join("")), text: read(item.text) });
+    const given = item.words?.length ? 1 : page.prior;  // names that somebody has chosen count whole on every page
     const name = (text, weight) => page.names.push({ ids: read(text).ids, weight });
     const whole = item.title.replace(/<[^>]*>/g, "");
-    name(whole, item.level === 1 ? 1 : 0.7);
-    if (item.level === 1) whole.split(/[:,;]/).forEach((part) => name(part, 1));
-    if (item.level === 1 && item.path?.length) name(item.path.at(-1), 1);
+    name(whole, item.level === 1 ? given : 0.5 * page.prior);
+    if (item.level === 1) whole.split(/[:,;]/).forEach((part) => name(part, given));
+    if (item.level === 1 && item.path?.length) name(item.path.at(-1), given);
     (item.words ?? []).forEach((phrase) => name(phrase, 1));
   });
   pages = [...byPlace.values()];
@@ -86,6 +88,11 @@ function slips(a, b, most) {  // edits from a to b, a swap of neighbours being o
   return row[b.length];
 }
 
+function rarity(word, size) {  // what a word counts that is on so many pages
+  const rare = Math.log(1 + (pages.length - size + 0.5) / (size + 0.5));
+  return Math.min(Math.max(rare, 0.4), 3) * (STOP.has(word) ? 0.1 : 1);
+}
+
 function term(word) {  // the words of the site that a word of the phrase stands for, and what the match is worth
   const hits = new Map(), root = stem(word), found = new Set();
   const hit = (entry, worth) => { hits.set(entry.id, worth); entry.pages.forEach((page) => found.add(page)); };
@@ -104,21 +111,21 @@ function term(word) {  // the words of the site that a word of the phrase stands
     for (const [other, entry] of words)
       if (Math.abs(other.length - word.length) <= most && other[0] === word[0] && slips(word, other, most) <= most) hit(entry, 0.6);
   }
-  const rare = Math.log(1 + (pages.length - found.size + 0.5) / (found.size + 0.5));
-  return { word, hits, weight: Math.max(rare, 0.4) * (STOP.has(word) ? 0.1 : 1) };
+  return { word, hits, weight: hits.size ? rarity(word, found.size) : UNKNOWN };
 }
 
 function variants(phrase) {  // the phrase, with neighbours joined and words split where the site knows the result
-  const all = [phrase];
+  const all = [{ words: phrase, worth: 1 }];
   for (let length = 2; length <= 3; length++)
     for (let at = 0; at + length <= phrase.length; at++) {
       const joined = phrase.slice(at, at + length).join("");
-      if (words.has(joined)) all.push([...phrase.slice(0, at), joined, ...phrase.slice(at + length)]);
+      if (words.has(joined)) all.push({ words: [...phrase.slice(0, at), joined, ...phrase.slice(at + length)], worth: 1 });
     }
   phrase.forEach((word, at) => {
     for (let cut = 2; cut < word.length - 1; cut++) {
       const parts = [word.slice(0, cut), word.slice(cut)];
-      if (parts.every((part) => words.get(part)?.pages.size > 2)) all.push([...phrase.slice(0, at), ...parts, ...phrase.slice(at + 1)]);
+      if (parts.every((part) => words.get(part)?.pages.size > 2))
+        all.push({ words: [...phrase.slice(0, at), ...parts, ...phrase.slice(at + 1)], worth: words.has(word) ? 0.6 : 1 });
     }
   });
   return all;
@@ -165,24 +172,26 @@ function score(page, terms, weights, exact) {
     return { item, own: own + whole * (text.close + 2 * title.close) };
   });
   let name = 0;
-  page.names.forEach(({ ids, weight }) => { name = Math.max(name, weight * nearness(terms, ids, weights)); });
+  page.names.forEach(({ ids, weight }) => { name = Math.max(name, weight * nearness(terms, ids, weights) ** 2); });
   page.names.forEach(({ ids }) => grow(inField(terms, { ids }, 20).counts, HEADING));
   const matched = terms.reduce((sum, { weight }, at) => sum + (best[at] > 0.02 ? weight : 0), 0) / whole;
-  if (matched < 0.5) return { sum: 0 };
+  if (matched < 0.34) return { sum: 0 };
   const body = terms.reduce((sum, { weight }, at) => sum + weight * best[at], 0) / whole;
   const prior = exact && page.place.startsWith("reference/") ? 1 : page.prior;
-  return { sum: prior * matched * matched * (body + close + NAME * name * name), items };
+  return { sum: matched * matched * (prior * (body + close) + NAME * name), items };
 }
 
 function answer(input) {
   const plain = input.replace(/&(?:amp|lt|gt);/g, " "), phrase = split(plain);
   if (!phrase.length) return [];
   const weights = [];
-  for (const [word, { id, pages: { size } }] of words)
-    weights[id] = Math.max(Math.log(1 + (pages.length - size + 0.5) / (size + 0.5)), 0.4) * (STOP.has(word) ? 0.1 : 1);
-  const tries = variants(phrase).map((words) => words.map(term)), exact = /[_(]|\w[a-z][A-Z]/.test(plain);
+  for (const [word, { id, pages: { size } }] of words) weights[id] = rarity(word, size);
+  const tries = variants(phrase).map(({ words, worth }) => ({ terms: words.map(term), worth })), exact = /[_(]|\w[a-z][A-Z]/.test(plain);
   const ranked = pages.map((page) => {
-    const all = tries.map((terms) => ({ ...score(page, terms, weights, exact), terms }));
+    const all = tries.map(({ terms, worth }) => {
+      const found = score(page, terms, weights, exact);
+      return { ...found, sum: worth * found.sum, terms };
+    });
     return all.reduce((best, one) => (one.sum > best.sum ? one : best));
   });
   ranked.sort((one, other) => other.sum - one.sum);
