@@ -166,7 +166,7 @@ audit: .venv-release/.installed  ## does the lock meet pyproject.toml, and do th
 	.venv-release/bin/python -m release.lock --check
 
 docs: .venv-docs/.installed  ## the documentation site in build/docs/site, strictly; asks only the package index, once
-	@if test -e $<; then .venv-docs/bin/python docs/build_site.py; \
+	@if test -e $<; then .venv-docs/bin/python docs/build_site.py && .venv-docs/bin/python docs/search_check.py; \
 	else echo "THE SITE IS NOT BUILT: there is no Zensical without the package index." >&2; fi
 
 format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
