@@ -31,6 +31,7 @@ BEHIND = {  # what a match on these pages counts, beside 1 on a page that explai
 }  # fmt: skip
 _LINK = re.compile(r"(\]\()((?!\w+:)[^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2$\n?", re.MULTILINE | re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
 _COMMENT = re.compile(r"^<!--.*-->\n", re.MULTILINE)
 
 
@@ -63,6 +64,7 @@ def write_pages(into: Path) -> list[str]:
         target = into / path.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+    shutil.copy(DOCS / "site.css", into)
     for on_site, text in reference.pages().items():
         _write(into / on_site, text)
     return lost
@@ -83,6 +85,21 @@ def write_settings(build: Path) -> None:
         *_listed(project["nav"], build / "pages"),
     ]
     _write(build / "pages" / "llms.txt", "\n".join(lines) + "\n")
+
+
+def label_cells(page: str) -> str:
+    """Writes the heading of its column at each cell of a table, for docs/site.css."""
+
+    def labelled(table: re.Match[str]) -> str:
+        headings = [_TAG.sub("", heading) for heading in re.findall(r"<th\b[^>]*>(.*?)</th>", table[0], re.DOTALL)]
+
+        def row(match: re.Match[str]) -> str:
+            labels = iter(headings)
+            return re.sub("<td", lambda _: f'<td data-label="{next(labels, "").replace(chr(34), "&quot;")}"', match[0])
+
+        return re.sub(r"<tr>.*?</tr>", row, table[0], flags=re.DOTALL)
+
+    return re.sub(r"<table>.*?</table>", labelled, page, flags=re.DOTALL)
 
 
 def write_search(site: Path) -> list[str]:
@@ -175,6 +192,8 @@ def main() -> int:
         cwd=BUILD, env={**os.environ, "NO_COLOR": "1"}, check=False,
     )  # fmt: skip
     if built.returncode == 0:
+        for page in (BUILD / "site").rglob("*.html"):
+            _write(page, label_cells(page.read_text(encoding="utf-8")))
         wrong = write_search(BUILD / "site")
         if wrong:
             print("docs/search_words.toml:", *sorted(wrong), sep="\n  ", file=sys.stderr)
