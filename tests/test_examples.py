@@ -46,6 +46,7 @@ PAGES = [
             "view.md",
             "see/debugging.md",
             "providers/own-provider.md",
+            "providers/token-counts.md",
             "reference/events.md",
         )
     ),
