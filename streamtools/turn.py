@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Literal, TypeVar, cast, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_origin
 
 from typing_extensions import is_typeddict
 
@@ -36,6 +36,10 @@ from .events import (
 from .parts import FINISHES, OUTCOMES, Finish, Part, ResumePoint, ToolCall, Usage, changed
 from .text import ALWAYS, shown_by
 from .wires import Wire, find, is_known, meant, names
+
+if TYPE_CHECKING:
+    from .content import Media
+    from .wires.cited import CitedSource
 
 __all__ = ["TAKEN_BY", "Turn", "TurnBuilder"]
 
@@ -101,6 +105,23 @@ class Turn:
     def refusal(self) -> str:
         """The model's refusal, ``""`` when there is none."""
         return self._joined("refusal")
+
+    @property
+    def sources(self) -> tuple[CitedSource, ...]:
+        """The pages and documents that the answer names, or that a search of the provider's has found, each once."""
+        from .wires.cited import cited_sources, distinct  # few answers name any
+
+        return tuple(distinct(source for part in self.parts for source in cited_sources(part.provider_state)))
+
+    @property
+    def files(self) -> tuple[Media, ...]:
+        """The images and other files that the model has made."""
+        from .wires.cited import made_file
+
+        calls = {call.call_id: call for call in self.calls}
+        states = (calls[part.call_id].provider_state if part.kind == "call" and part.call_id else part.provider_state
+                  for part in self.parts)  # fmt: skip
+        return tuple(file for state in states if (file := made_file(state)) is not None)
 
     def _joined(self, kind: str) -> str:
         return "".join(part.text for part in self.parts if part.kind == kind)

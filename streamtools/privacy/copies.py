@@ -20,6 +20,7 @@ from ..events import (
     AttemptDiscarded,
     Event,
     OutputDelta,
+    ProviderItem,
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
@@ -30,6 +31,8 @@ from ..events import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from ..parts import changed
+from ..wires.cited import made_file
 from .policy import Redact
 from .secrets import TextMask
 from .values import DOT, HasNames, Values, set_field
@@ -89,16 +92,25 @@ class Copies:
             self._end(_ENDS[kind], shown, copy)
         elif isinstance(event, ToolCallEnd):
             self._end((event.step, event.call_id), shown, copy)
+            if self._hides(event.call.provider_state):
+                set_field(copy, "call", changed(copy.call, provider_state=None))
         elif kind in _LAST:
             is_cut = not isinstance(event, StreamEnd) or not event.complete
             for key in list(self._growing):
                 self._end(key, shown, copy, is_cut=is_cut)
             if isinstance(copy, StreamEnd):
                 set_field(copy, "resume_from", None)  # payloads of the wire, deltas among them
+        elif isinstance(event, ProviderItem) and self._hides(event.raw):
+            set_field(copy, "raw", {})
         elif isinstance(copy, (AnswerRequested, ApprovalRequested)) and not self._for_pages:
             set_field(copy, "fingerprint", "")  # a hash of arguments shows whether a guess of them is right
         shown.append(copy)
         return shown
+
+    def _hides(self, state: Mapping[str, Any] | None) -> bool:
+        """Returns whether a part is a file that the policy changes: as text, its base64 could hide anything."""
+        file = made_file(state)
+        return file is not None and self.values.of(file) != file
 
     # -- growing texts --
 

@@ -22,6 +22,8 @@ from typing import Any
 from .. import events as of
 from ..events import Event
 from ..parts import Usage
+from ..wires.cited import cited_sources, distinct, made_file
+from ..wires.transcript import data_url
 from .ag_ui_calls import CallsShown
 from .ag_ui_events import CONTENTS, ENDS, RunPlace, Sent, activity, counted, custom, opening
 from .encoding import Frame, RunEnd, plain
@@ -87,6 +89,7 @@ class AGUI:
         self._finish: str | None = None
         self._model = ("", "")
         self._usage: dict[tuple[str, str], Usage] = {}
+        self._sources = set[tuple[str | None, ...]]()  # of the run
 
     def begin(self) -> Iterable[Frame]:
         """Returns the begin of the run, and again that of all that is open. Without a known id, it comes with the first
@@ -225,6 +228,22 @@ class AGUI:
             self._texts[kind] = _Text(f"{self._place.mark}:{kind}")
             yield from self._write(kind, self._texts[kind], event.whole)
             yield from self._close_text(kind)
+        if kind == "text":
+            yield from self._named_in(event.provider_state)
+
+    def _item(self, event: of.ProviderItem) -> Iterator[Sent]:
+        yield from _file(event.raw)
+        yield from self._named_in(event.raw)
+
+    def _call_ended(self, event: of.ToolCallEnd) -> Iterator[Sent]:
+        yield from self._calls.ended(event)
+        if event.call.kind == "server":
+            yield from _file(event.call.provider_state)
+
+    def _named_in(self, state: Mapping[str, Any] | None) -> Iterator[Sent]:
+        for one in distinct(cited_sources(state), self._sources):
+            named = {"url": one.url} if one.url is not None else {"mimeType": one.media_type}
+            yield custom("source", named | ({} if one.title is None else {"title": one.title}))
 
     def _close_text(self, kind: str) -> Iterator[Sent]:
         text = self._texts.pop(kind, None)
@@ -260,6 +279,11 @@ class AGUI:
         return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
 
 
+def _file(state: Mapping[str, Any] | None) -> Iterator[Sent]:
+    if (file := made_file(state)) is not None:
+        yield custom("file", {"mimeType": file.mime_type, "url": data_url(file)})
+
+
 _KINDS: Mapping[type, str] = {
     of.TextStart: "text",
     of.TextDelta: "text",
@@ -269,7 +293,7 @@ _KINDS: Mapping[type, str] = {
     of.ReasoningEnd: "reasoning",
     of.RefusalDelta: "refusal",
 }
-_TOLD_AGAIN = frozenset({*_KINDS, of.ToolCallStart, of.ToolCallDelta, of.ToolCallEnd, of.StreamEnd})
+_TOLD_AGAIN = frozenset({*_KINDS, of.ProviderItem, of.ToolCallStart, of.ToolCallDelta, of.ToolCallEnd, of.StreamEnd})
 _WRITES: Mapping[type, Callable[[AGUI, Any], Iterable[Sent]]] = {
     of.StepStart: AGUI._step_start,
     of.StepEnd: AGUI._step_end,
@@ -287,7 +311,8 @@ _WRITES: Mapping[type, Callable[[AGUI, Any], Iterable[Sent]]] = {
     of.RefusalDelta: AGUI._text_delta,
     of.ToolCallStart: lambda self, event: self._calls.begun(event),
     of.ToolCallDelta: lambda self, event: self._calls.grown(event),
-    of.ToolCallEnd: lambda self, event: self._calls.ended(event),
+    of.ToolCallEnd: AGUI._call_ended,
+    of.ProviderItem: AGUI._item,
     of.ToolProgress: lambda self, event: self._calls.progressed(event),
     of.Observation: lambda self, event: self._calls.observed(event),
     of.ApprovalRequested: lambda self, event: self._calls.approval_asked(event),

@@ -15,13 +15,14 @@ from .history_parts import (
     AddedMessage,
     AskedQuestion,
     AssistantCall,
+    AssistantFile,
     AssistantPart,
     AssistantSource,
     AssistantStep,
     AssistantText,
     ShownApproval,
 )
-from .sources import ui_source
+from .sources import ui_file, ui_source
 
 __all__ = ["ag_ui_messages", "ag_ui_user_message", "ui_message", "ui_user_message"]
 _NAMELESS = "unnamed"  # as the stream names such a call
@@ -48,6 +49,8 @@ def _ui_part(part: AssistantPart, version: int) -> dict[str, Any]:
             return {"type": part.kind, "text": part.text, "state": "done"}
         case AssistantSource():
             return ui_source(part.source, part.id)
+        case AssistantFile(file):
+            return ui_file(file)
         case AddedMessage():
             texts = [{"type": "text", "text": text} for text in part.texts]
             if version == 6:  # which has no word for it
@@ -140,7 +143,7 @@ def _ag_ui_step(prefix: str, pieces: Sequence[AssistantPart]) -> Iterator[dict[s
                     yield answer
                 answer.setdefault("toolCalls", []).append(_ag_ui_call(piece))
             case _:
-                continue  # a question, which is no message
+                continue  # a question, a source or a file, which are no messages
     for call in pieces:
         if isinstance(call, AssistantCall) and (call.is_over or call.by_provider):
             yield _ag_ui_result(prefix, call)

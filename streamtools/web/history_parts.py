@@ -8,9 +8,10 @@ A history does not hold all that a stream shows: which calls were denied, by whi
 its text; ids that a wire has no place for. `events` brings these, where the program has kept them: `Observation`,
 `ApprovalRequested` and `ApprovalResolved`, as copies have them. Without them a result is read as JSON where it is an
 object, a list, null, true or false (a number stays text, since JavaScript rounds long ones), and one that begins with
-``Error:`` is an error. With the `TextDelta` events of its last step, an answer that was stopped ends with what it had
-said: no history has that. What a wire does not take back is not here either (reasoning of a Realtime session), and
-Cohere's text beside calls is a plan, which is reasoning. Signatures and other state of providers are never shown.
+``Error:`` is an error. A `ProviderItem` brings sources that no history has (Chat Completions, Gemini). With the
+`TextDelta` events of its last step, an answer that was stopped ends with what it had said: no history has that. What a
+wire does not take back is not here either (reasoning of a Realtime session), and Cohere's text beside calls is a plan,
+which is reasoning. Signatures and other state of providers are never shown.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
+from ..content import Media
 from ..errors import ApprovalPending
 from ..events import (
     AnswerRequested,
@@ -31,6 +33,7 @@ from ..events import (
     Event,
     MessageAdded,
     Observation,
+    ProviderItem,
     StepStart,
     TextDelta,
 )
@@ -38,16 +41,17 @@ from ..history.calls import Exchange, Messages, pair, wire_named
 from ..parts import Outcome, ToolCall
 from ..privacy import Redact
 from ..wires import Wire
+from ..wires.cited import CitedSource, cited_sources, distinct, made_file
 from ..wires.transcript import CallResult, id_as_read
 from .approval_ids import approval_id
 from .encoding import plain
-from .sources import CitedSource, cited, found
 from .texts import texts_of
 
 __all__ = [
     "AddedMessage",
     "AskedQuestion",
     "AssistantCall",
+    "AssistantFile",
     "AssistantPart",
     "AssistantSource",
     "AssistantStep",
@@ -129,8 +133,15 @@ class AssistantSource:
     source: CitedSource = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class AssistantFile:
+    """A file that the model has made."""
+
+    file: Media = field(repr=False)
+
+
 AssistantPart: TypeAlias = (
-    AssistantStep | AssistantText | AssistantSource | AssistantCall | AddedMessage | AskedQuestion
+    AssistantStep | AssistantText | AssistantSource | AssistantFile | AssistantCall | AddedMessage | AskedQuestion
 )
 
 
@@ -188,6 +199,7 @@ class _Kept:
     added: dict[str, AddedMessage] = field(default_factory=dict)
     questions: list[AnswerRequested] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    sources: list[CitedSource] = field(default_factory=list)
     run_id: str | None = None
 
     def add(self, event: Event) -> None:
@@ -198,6 +210,8 @@ class _Kept:
                 self.added[event.message_id] = AddedMessage(event.message_id, tuple(texts_of(event.messages)))
             case TextDelta():
                 self.texts.append(event.text)
+            case ProviderItem():
+                self.sources += cited_sources(event.raw)
             case ApprovalResolved():
                 if event.call_id in self.calls:
                     self.calls[event.call_id].resolved = event
@@ -237,8 +251,12 @@ class _Kept:
 
 
 _USED = (StepStart, MessageAdded, ApprovalRequested, ApprovalResolved, AnswerRequested, Observation)
-USED_EVENTS = (*_USED, AttemptDiscarded)
-"""Those that a history is read with."""
+
+
+def is_used(event: object) -> bool:
+    """Returns whether a history is read with this event of a log."""
+    named = isinstance(event, ProviderItem) and "citations" in event.raw
+    return named or isinstance(event, (*_USED, AttemptDiscarded))
 
 
 def _steps(events: Iterable[object]) -> dict[int, _Kept]:
@@ -248,7 +266,7 @@ def _steps(events: Iterable[object]) -> dict[int, _Kept]:
         if isinstance(event, AttemptDiscarded):
             for step in [step for step in used if step >= event.step]:  # a crash takes back later steps, too
                 used[step] = [one for one in used[step] if one.seq < event.from_seq]
-        elif isinstance(event, (*_USED, TextDelta)):
+        elif isinstance(event, (*_USED, TextDelta, ProviderItem)):
             used[event.step].append(event)
     found: dict[int, _Kept] = {}
     for step, of_step in used.items():
@@ -309,12 +327,13 @@ class _Writing:
         self._hide = hide
         self._tool_names = tool_names
         self._ids: set[str] = set()
-        self._sources: set[CitedSource] = set()
+        self._sources: set[tuple[str | None, ...]] = set()
+        self._count = 0  # of the step's sources
 
     def parts(self, step: int, exchange: Exchange, kept: _Kept) -> Iterator[AssistantPart]:
         answer, endings = exchange.reply.answer, kept.endings(exchange.calls)
         ids: dict[str, str] = {}
-        count = 0  # of the step's sources
+        self._count = 0
         yield AssistantStep(step)
         yield from kept.added.values()
         for number, part in enumerate(answer.parts):
@@ -328,15 +347,21 @@ class _Writing:
                 yield replace(call, call_id=ids[own])
             elif part.text and part.kind != "provider":
                 yield AssistantText(self._hide(part.text), "reasoning" if part.kind == "reasoning" else "text")
-            if part.kind in ("text", "provider"):
-                named = (cited if part.kind == "text" else found)(self._hide(part.provider_state))
-                new = [one for one in dict.fromkeys(named) if one not in self._sources]
-                yield from (AssistantSource(f"{step}.{count + at}", one) for at, one in enumerate(new))
-                self._sources.update(new)
-                count += len(new)
+            state = answer.calls[part.call_id].provider_state if part.call_id is not None else part.provider_state
+            if (file := made_file(state)) is not None:
+                if self._hide(file) == file:  # the policy has looked at its bytes, and lets them leave
+                    yield AssistantFile(file)
+            elif part.kind in ("text", "provider"):
+                yield from self._named(step, cited_sources(self._hide(state)))
+        yield from self._named(step, kept.sources)
         for event in kept.questions:
             if (shown := kept.shown_id(event)) is not None and event.call_id in ids:
                 yield AskedQuestion(id=shown, call_id=ids[event.call_id], question=plain(event.question))
+
+    def _named(self, step: int, sources: Iterable[CitedSource]) -> Iterator[AssistantSource]:
+        for one in distinct(sources, self._sources):
+            yield AssistantSource(f"{step}.{self._count}", one)
+            self._count += 1
 
     def _unique(self, call_id: str, step: int, number: int) -> str:
         found = call_id or f"call-{step}-{number}"

@@ -27,6 +27,7 @@ from ..events import (
     CausedEvent,
     Event,
     OutputDelta,
+    ProviderItem,
     StreamEnd,
     TextEnd,
     ToolCallFragment,
@@ -37,7 +38,7 @@ from ..pipelines.agent_loop import AgentLoop
 from ..text import type_name
 from .log import DELTAS, VISIT, Entry, Log, VisitEnd
 from .shown import ShownRun, is_left
-from .sources import shown_state
+from .sources import shown_raw, shown_state
 
 _BATCH_S = 0.05
 _WAKE_EACH_S = 0.005  # readers take deltas that come faster joined
@@ -285,6 +286,8 @@ def _entry(event: Event, first: int, *, is_new: bool) -> Event:
     for name, value in _UNSHOWN.items():
         if getattr(entry, name, None):
             _set(entry, name, shown_state(event.provider_state) if type(event) is TextEnd else value)
+    if isinstance(event, ProviderItem):
+        _set(entry, "raw", shown_raw(event.raw))
     if shift:
         _set(entry, "seq", shift + event.seq)
         if isinstance(event, CausedEvent):

@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 from .. import events as of
 from ..events import Event
 from ..fields import hints_of
+from ..wires.cited import cited_sources, distinct, made_file
+from ..wires.transcript import data_url
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shapes import Shape, shape_of, without_none
-from .sources import cited
 
 __all__ = ["OwnEvents", "encode_event", "schema", "typescript"]
 
@@ -74,11 +75,17 @@ def _display(event: of.Observation, sofar: _Sofar) -> Any:
     return None if event.result is None else event.result.display
 
 
-def _sources(event: of.TextEnd, sofar: _Sofar) -> tuple[dict[str, str], ...] | None:
-    """Returns the addresses and documents that the text names as its sources."""
-    named = (({"url": one.url} if one.url else {}) | ({"title": one.title} if one.title else {})
-             for one in cited(event.provider_state))  # fmt: skip
-    return tuple(named) or None
+def _sources(event: of.TextEnd | of.ProviderItem, sofar: _Sofar) -> tuple[dict[str, str], ...] | None:
+    """Returns the addresses and documents that the text, or the part, names as sources, each once."""
+    found = distinct(cited_sources(event.raw if isinstance(event, of.ProviderItem) else event.provider_state))
+    return tuple(({"url": one.url} if one.url else {}) | ({"title": one.title} if one.title else {})
+                 for one in found) or None  # fmt: skip
+
+
+def _file(event: of.ProviderItem | of.ToolCallEnd, sofar: _Sofar) -> dict[str, str] | None:
+    """Returns the file that the model has made: its media type, and its address or a ``data:`` URL."""
+    file = made_file(event.raw if isinstance(event, of.ProviderItem) else event.call.provider_state)
+    return None if file is None else {"media_type": file.mime_type or "", "url": data_url(file) or ""}
 
 
 def _stream_error(event: of.StreamEnd, sofar: _Sofar) -> str | None:
@@ -118,13 +125,13 @@ _WORDS: Mapping[type, _Words] = {
     of.ReasoningDelta: _Words("reasoning_delta", also="text"),
     of.ReasoningEnd: _Words("reasoning_end", also="whole?"),
     of.RefusalDelta: _Words("refusal_delta", "text"),
-    of.ProviderItem: _Words("provider_item", also="type"),
+    of.ProviderItem: _Words("provider_item", also="type sources? file?", derived={"sources": _sources, "file": _file}),
     of.ToolCallStart: _Words("tool_call_start", "call_id name", also="kind index call_id_synthesized"),
     of.ToolCallDelta: _Words("tool_call_delta", also="call_id delta"),
     of.ToolCallEnd: _Words(
         "tool_call_end",
-        also="call_id call.name call.status call.problem? whole?",
-        derived={"whole": _whole_arguments},
+        also="call_id call.name call.status call.problem? whole? file?",
+        derived={"whole": _whole_arguments, "file": _file},
     ),
     of.ToolCallValidated: _Words("tool_call_validated", also="call_id call.arguments?"),
     of.ApprovalRequested: _Words(

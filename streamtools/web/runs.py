@@ -50,7 +50,7 @@ from .approval_ids import read_approval_id
 from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, to_wire
 from .client_tools import tools_of
 from .conversations import ChatTurn, Conversations
-from .history_parts import USED_EVENTS, AssistantPart, assistant_parts
+from .history_parts import AssistantPart, assistant_parts, is_used
 from .live import LiveRun
 from .log import MAX_BODY_BYTES, Entry, Log, SqliteLog, VisitEnd, read_entries, written_entries
 from .readers import RunReader
@@ -277,11 +277,7 @@ class ChatRuns:
             return [*read_entries(found)]
         seen = await self.reader(Joined(turn, -1)).past()
         broken = _broken_step(seen)
-        kept = [
-            entry
-            for entry in seen
-            if isinstance(entry, USED_EVENTS) or (isinstance(entry, TextDelta) and entry.step == broken)
-        ]
+        kept = [entry for entry in seen if is_used(entry) or (isinstance(entry, TextDelta) and entry.step == broken)]
         if _is_over(turn) and seen and isinstance(seen[-1], VisitEnd):
             written = written_entries(kept)
             if len(written) <= MAX_BODY_BYTES:

@@ -42,10 +42,11 @@ from ..events import (
     ToolStarted,
 )
 from ..parts import RUN_OUTCOMES, ToolCall
+from ..wires.cited import CitedSource, cited_sources, distinct, made_file
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shown import is_pending
-from .sources import CitedSource, cited, found, ui_source
+from .sources import ui_file, ui_source
 from .texts import texts_of
 
 Chunk = dict[str, Any]
@@ -98,7 +99,7 @@ class UIMessages:
         self._serving: set[str] = set()  # calls that the provider runs
         self._asked: dict[str, str] = {}  # those that it was asked to approve, and under which ids
         self._finish: str | None = None
-        self._sources_of: dict[CitedSource, int] = {}  # the step that has named them first
+        self._sources_of: dict[tuple[str | None, ...], int] = {}  # the step that has named them first
         self._named_here = 0  # of the step
 
     def begin(self) -> Iterable[Frame]:
@@ -127,7 +128,7 @@ class UIMessages:
             case Observation():
                 yield from self._observed(event)
             case ProviderItem():
-                yield from self._sources(event)
+                yield from self._item(event)
             case StepStart() | StepEnd() | StreamEnd() | AttemptDiscarded() | MessageAdded():
                 yield from self._step(event)
 
@@ -147,7 +148,7 @@ class UIMessages:
             if event.whole is not None:  # the client cannot change a text
                 yield {"type": f"data-{kind}-replaced", "id": known, "data": {"text": event.whole}}
             if kind == "text":
-                yield from self._name(event.step, cited(event.provider_state))
+                yield from self._name(event.step, cited_sources(event.provider_state))
 
     def _grow(self, kind: str, name: str, delta: Any) -> Iterator[Chunk]:
         if name == "refusal":
@@ -192,6 +193,8 @@ class UIMessages:
                 if call.kind == "server" and call.status == "ready":
                     self._serving.add(id)
                     yield from self._give(id)
+                    if isinstance(event, ToolCallEnd):
+                        yield from _file(call.provider_state)
 
     def _named(self, id: str, name: str = "") -> Chunk:
         call = self._calls.get(id)
@@ -252,11 +255,12 @@ class UIMessages:
         else:
             yield {"type": "tool-output-error", "toolCallId": id, "errorText": event.model_content}
 
-    def _sources(self, event: ProviderItem) -> Iterator[Chunk]:
-        """Yields the addresses in the result of a search by the provider, and the end of its call."""
-        call_id, sources = event.raw.get("tool_use_id"), [*found(event.raw)]
+    def _item(self, event: ProviderItem) -> Iterator[Chunk]:
+        """Yields the file that a part is, and its sources; those of a search by the provider end its call."""
+        call_id, sources = event.raw.get("tool_use_id"), [*distinct(cited_sources(event.raw))]
+        yield from _file(event.raw)
         yield from self._name(event.step, sources)
-        if call_id in self._serving:
+        if isinstance(call_id, str) and call_id in self._serving:
             self._serving.discard(call_id)
             named = [{"url": one.url} | ({} if one.title is None else {"title": one.title}) for one in sources]
             yield {**_output(call_id, named), "providerExecuted": True}
@@ -264,8 +268,8 @@ class UIMessages:
     def _name(self, step: int, sources: Iterable[CitedSource]) -> Iterator[Chunk]:
         """Yields the sources that the message does not have yet."""
         for source in sources:
-            if source not in self._sources_of:
-                self._sources_of[source] = step
+            if source.key not in self._sources_of:
+                self._sources_of[source.key] = step
                 yield ui_source(source, f"{step}.{self._named_here}")
                 self._named_here += 1
 
@@ -358,3 +362,8 @@ def _input(call: ToolCall | None) -> Any:
 
 def _output(id: str, value: Any) -> Chunk:
     return {"type": "tool-output-available", "toolCallId": id, "output": value}
+
+
+def _file(state: Mapping[str, Any] | None) -> Iterator[Chunk]:
+    if (file := made_file(state)) is not None:
+        yield ui_file(file)

@@ -87,8 +87,9 @@ async def test_each_source_is_shown_once_in_the_stream_and_in_the_finished_messa
         own = await page.ask("GET", "/k/events", last_event_id="1.0")
         named = [one["sources"] for one in own.chunks if one.get("sources")]
         assert named == [
+            [{"url": ONE, "title": "One"}],  # of the search
             [{"url": ONE, "title": "One"}, {"url": TWO, "title": "Two"}],
-            [{"url": TWO, "title": "Two"}, {"title": "A book"}, {"title": "A book"}],
+            [{"url": TWO, "title": "Two"}, {"title": "A book"}],
         ]
         assert b"SECRET" not in streamed.body + again.body + own.body
     hidden = app_of(tmp_path / "hidden.db", Privacy(redact=lambda text: text.replace("Two", "***")))

@@ -9,19 +9,20 @@ from sansio import byte_by_byte
 from streams import chat_chunk, sse
 
 from streamtools import StreamDecoder, TextDelta, parse
-from streamtools.events import UnknownPayload
+from streamtools.events import ProviderItem, UnknownPayload
 from streamtools.wires.openai_chat.facts import NOISE, REPEATED
 
 CITATIONS = {"citations": ["https://a"], "search_results": [{"title": "A"}]}
 
 
 def beside(payloads: list[dict[str, Any]], wire: str | None = None) -> list[tuple[Any, Any]]:
-    """Place and fields of each event, however the stream comes."""
+    """Place and fields of each event, however the stream comes; sources, which enter the turn, are ``cited``."""
     found = []
     for items in (payloads, sse(payloads), byte_by_byte(b"".join(sse(payloads)))):
         decoder = StreamDecoder(wire=wire)
         events = [event for item in items for event in decoder.feed(item)] + decoder.finish()
-        found.append([(event.place, event.raw) for event in events if isinstance(event, UnknownPayload)])
+        kinds = (UnknownPayload, ProviderItem)
+        found.append([(getattr(one, "place", "cited"), one.raw) for one in events if isinstance(one, kinds)])
     assert found[0] == found[1] == found[2]
     return found[0]
 
@@ -39,7 +40,7 @@ def with_choice(**fields: Any) -> dict[str, Any]:
 
 TEXT = chat_chunk({"content": "c"})
 CASES = [
-    (TEXT | CITATIONS, "", CITATIONS),
+    (TEXT | CITATIONS, "cited", CITATIONS),
     (TEXT | {"moderation": {"flagged": False}}, "", {"moderation": {"flagged": False}}),
     ({"id": "x", "choices": [], "timings": {"cache_n": 1}, "cost": 0}, "", {"timings": {"cache_n": 1}, "cost": 0}),
     (
@@ -65,7 +66,7 @@ def test_unknown_fields_are_one_event_with_its_place(chunk: dict[str, Any], plac
 def test_a_field_that_takes_the_place_of_another_does_not_slip_through() -> None:
     usual = [{**chunk, "usage": None} for chunk in words(TEXT, TEXT)]
     usual[3] = TEXT | {"citations": ["https://a"]}
-    assert beside(usual) == [("", {"citations": ["https://a"]})]
+    assert beside(usual) == [("cited", {"citations": ["https://a"]})]
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], {}])
@@ -118,7 +119,7 @@ def test_geminis_grounding_comes_out_also_beside_text() -> None:
         gemini("c", **grounding),
         gemini("d", finishReason="STOP") | {"modelStatus": {}},
     ]
-    assert beside(chunks) == [("candidates[0]", grounding)]
+    assert beside(chunks) == [("cited", grounding)]
     assert parse(chunks).text == "abcd"
     assert beside([gemini("a"), gemini("b") | {"extra": 1}, gemini("c", finishReason="STOP")]) == [("", {"extra": 1})]
 

@@ -201,10 +201,10 @@ def test_a_piece_of_a_gemini_call_that_has_no_place_is_passed_on() -> None:
 
 
 def test_a_chunk_of_chat_with_a_new_field_instead_of_noise_is_no_plain_text() -> None:
-    strange = chat_chunk({"content": "c"}) | {"citations": ["https://a"]}
+    strange = chat_chunk({"content": "c"}) | {"footnotes": ["https://a"]}
     del strange["created"]
     payloads = [*(chat_chunk({"content": text}) for text in ("a", "b")), strange, chat_chunk({}, "stop")]
-    assert unknown(CHAT, payloads) == [("", {"citations": ["https://a"]})]
+    assert unknown(CHAT, payloads) == [("", {"footnotes": ["https://a"]})]
     assert parse(payloads).text == "abc"
 
 

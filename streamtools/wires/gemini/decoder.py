@@ -14,10 +14,11 @@ from ...errors import LimitExceeded, ProviderError
 from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
+from ..cited import cited_sources
 from ..decoder import WireDecoder
 from ..marks import GEMINI, camel
 from ..plain import PlainDelta
-from ..reading import malformed, provider_error, read_text, says_something
+from ..reading import malformed, provider_error, read_text, rest_of, says_something
 from . import facts
 from .facts import BARE, KNOWN, OPAQUE
 from .partial_args import OpenCall
@@ -49,6 +50,7 @@ class GeminiDecoder(WireDecoder):
         self._has_calls = False
         self._is_late = False  # a call came after what said that the response is over
         self._finish_message: object = None
+        self._about: dict[str, Any] = {}  # the sources of the answer, as they were named last
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one response object."""
@@ -77,7 +79,9 @@ class GeminiDecoder(WireDecoder):
                     self.fail(malformed("a candidate of a response is no object"))
                 elif self._follows(candidate.get("index"), position):
                     self._read_candidate(candidate, (*self._path, "candidates", position, "content", "parts"))
-                    self.emit_unread(candidate, facts.CANDIDATE, "candidates", position)
+                    about = self._read_about(candidate)
+                    rest = rest_of(candidate, *about) if about else candidate
+                    self.emit_unread(rest, facts.CANDIDATE, "candidates", position)
         self.emit_unread(payload, facts.RESPONSE)
         return out
 
@@ -151,6 +155,16 @@ class GeminiDecoder(WireDecoder):
         if (token := candidate.get("continuationToken")) is not None and self._may_keep():
             item = {"continuationToken": self.to_keep(as_wire(token))}
             self.out.append(ProviderItem("continuationToken", item))
+
+    def _read_about(self, found: Mapping[str, Any]) -> tuple[str, ...]:
+        """Keeps what names sources of the answer, unless that was said last; returns its fields."""
+        about = [name for name in facts.ABOUT if name in found and next(cited_sources({name: found[name]}), None)]
+        for name in about:
+            if found[name] != self._about.get(name) and self._may_keep() and self.charge(found[name]):
+                self._about[name] = found[name]
+                if (kept := self.to_keep(as_wire(found[name]))) is not None:
+                    self.out.append(ProviderItem(name, {name: kept}))
+        return tuple(about)
 
     # -- parts --
 

@@ -289,6 +289,9 @@ PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", 
 
 RESPONSE = KnownFields(*PLAIN, promptFeedback=KnownFields("blockReason", "blockReasonMessage"))
 
+ABOUT = ("groundingMetadata", "citationMetadata")
+"""Fields about the sources of the answer. No request takes them back."""
+
 CANDIDATE = KnownFields(
     "continuationToken", "finishMessage", "finishReason", "index", content=KnownFields("parts", "role")
 )  # fmt: skip

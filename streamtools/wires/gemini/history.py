@@ -32,7 +32,7 @@ from ..transcript import (
     written,
 )
 from .decoder import as_wire, without_nulls
-from .facts import BARE, BLANK_PART, NAMES_IN_HISTORY, RULES
+from .facts import ABOUT, BARE, BLANK_PART, NAMES_IN_HISTORY, RULES
 
 _FROM_URL = str.maketrans("-_", "+/")
 _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
@@ -204,6 +204,8 @@ Documented for that at https://ai.google.dev/gemini-api/docs/thought-signatures,
 
 # Of function responses: https://ai.google.dev/gemini-api/docs/function-calling (read 2026-11-21)
 _IN_RESPONSES = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"})
+# A token to go on with, which is for the request, and sources, which no request has.
+_BESIDE_CONTENT = ("continuationToken", *ABOUT)
 # A call that the provider ran itself, and its result.
 _PAIRS = (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse"))
 
@@ -297,8 +299,8 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
         if call.kind == "server":
             return state.get("part")
         return {"functionCall": _named(call) | {"args": answer.arguments[call.call_id][1]}, **state}
-    if part.kind == "provider":  # a token to go on with is for the request, not for its contents
-        return state if state and "continuationToken" not in state else None
+    if part.kind == "provider":
+        return state if state and state.keys().isdisjoint(_BESIDE_CONTENT) else None
     if part.kind == "reasoning":
         return {"text": part.text, "thought": True, **state} if own and (part.text or state) else None
     if not (part.text if own else part.text.strip()) and not state:

@@ -52,6 +52,9 @@ REPEATED: dict[str, str] = {
 """Fields of a chunk or a choice that repeat what stands: they are told when they change. Any other may add something
 each time, even if its value is the same, and is told every time."""
 
+CITED = ("annotations", "citations", "search_results")
+"""Lists of sources: OpenAI's beside the text; Perplexity's and xAI's beside the choices. No request takes them back."""
+
 FUNCTION_CALL = CallFormat(
     name="openai.chat_completions.function",
     type="function",
