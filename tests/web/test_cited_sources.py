@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_client import Page
+from cited_answers import ANSWERS, PNG, CitedAnswer
+from every_wire import framed
+from node_judge import judged, program
 from streams import stream
+from test_ai_sdk import Reader
 from test_chat_app import said
 
-from streamtools import agent_loop, tool
+from streamtools import StreamDecoder, agent_loop, tool
 from streamtools.events import AttemptDiscarded, StepEnd, StepStart, TextDelta, TextEnd, TextStart
-from streamtools.privacy import Privacy
-from streamtools.web import Chats, UIMessages
+from streamtools.privacy import Privacy, redact_secrets
+from streamtools.web import AGUI, Chats, UIMessages
+from streamtools.web.encoding import RunEnd
+from streamtools.web.log import VisitEnd
 
 WIRE = "anthropic.messages"
 ONE, TWO = "https://one.example/", "https://two.example/"
@@ -111,3 +118,96 @@ def test_sources_of_an_attempt_that_is_taken_back_are_named_again_and_bedrocks_a
         {"type": "source-url", "sourceId": "0.0", "url": ONE, "title": "One"},
         {"type": "source-document", "sourceId": "0.1", "mediaType": "application/octet-stream", "title": "A book"},
     ]
+
+
+def page_of(answer: CitedAnswer, path: Path, privacy: Privacy | None = None, **options: Any) -> Page:
+    def run(given: Any) -> Any:
+        def ask(messages: list[Any], tools: Any) -> Any:
+            return stream(framed(answer.wire, answer.payloads))
+
+        return agent_loop(ask, given.messages(answer.wire), wire=answer.wire, **given.options)
+
+    chats = Chats(journal=path, run=run, privacy=privacy, max_logs=1)
+    return Page(chats.app(may=lambda request: True, **options))
+
+
+def shown(parts: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The sources and files among chunks, or parts of a message."""
+    named = [(one.get("url"), one.get("title")) for one in sources(parts)]
+    files = [one for one in parts if one != "[DONE]" and one["type"] == "file"]
+    return named, [(one["mediaType"], one["url"]) for one in files]
+
+
+@pytest.mark.anyio
+async def test_pages_have_the_sources_and_files_of_every_wire_in_the_stream_and_when_the_log_is_gone(
+    tmp_path: Path,
+) -> None:
+    for number, (name, answer) in enumerate(ANSWERS.items()):
+        wanted = [*answer.sources], [(type, f"data:{type};base64,{data}") for type, data in answer.files]
+        page = page_of(answer, tmp_path / f"{number}.db")
+        streamed = await page.ask("POST", "/", said("who says so?"))
+        assert shown(streamed.chunks) == wanted, name
+        own = await page.ask("GET", "/k/events", last_event_id="1.0")
+        files = [one["file"] for one in own.chunks if "file" in one]
+        assert files == [{"media_type": type, "url": url} for type, url in wanted[1]], name
+        named = {one.get("url") or one["title"] for frame in own.chunks for one in frame.get("sources", ())}
+        assert named == {url or title for url, title in answer.sources}, name
+        for _ in range(2):
+            loaded = (await page.ask("GET", "/k")).json["messages"][1]["parts"]
+            assert shown(loaded) == wanted, name
+            ids = [one["sourceId"] for one in sources(loaded)]
+            assert sorted(ids) == sorted(one["sourceId"] for one in sources(streamed.chunks)), name
+            for other in ("a", "b"):  # their logs take the place of the first
+                await page.ask("POST", "/", said("and now?", chat=other))
+        assert b"SECRET" not in streamed.body + own.body, name
+
+
+@pytest.mark.anyio
+async def test_a_policy_that_cannot_read_an_image_lets_none_leave(tmp_path: Path) -> None:
+    policies = {"plain": lambda text: text.replace("One", "***"), "shapes": redact_secrets()}
+    for number, (name, answer) in enumerate(ANSWERS.items()):
+        for policy, redact in policies.items():
+            page = page_of(answer, tmp_path / f"{policy}{number}.db", Privacy(redact=redact))
+            streamed = await page.ask("POST", "/", said("who says so?"))
+            loaded = await page.ask("GET", "/k")
+            own = await page.ask("GET", "/k/events", last_event_id="1.0")
+            named, files = shown(streamed.chunks)
+            assert shown(loaded.json["messages"][1]["parts"]) == (named, files), name
+            assert len(named) == len(answer.sources), name
+            assert len(files) == (len(answer.files) if policy == "shapes" else 0), name
+            if policy == "plain":
+                assert all(one.encode() not in streamed.body + own.body + loaded.body for one in (PNG, '"One"')), name
+
+
+def test_the_clients_of_the_ai_sdk_have_the_sources_and_files(tmp_path: Path) -> None:
+    program("ai_sdk.mjs")
+    lines, wanted = [], []
+    for name, answer in ANSWERS.items():
+        for version in (7, 6):
+            reader = Reader(version)
+            body = reader.body([*parsed(answer), VisitEnd(99, "answered")])
+            lines.append({"version": version, "responses": [{"answers": [], "resumes": False, "body": body}]})
+            files = [(type, f"data:{type};base64,{data}") for type, data in answer.files]
+            wanted.append((name, [*answer.sources], files))
+    for (name, named, files), found in zip(wanted, judged("ai_sdk.mjs", lines, tmp_path), strict=True):
+        assert (found["refused"], found["status"]) == ([], "ready"), name
+        assert shown(found["messages"][1]["parts"]) == (named, files), name
+
+
+def parsed(answer: CitedAnswer) -> list[Any]:
+    """The events of an answer, as the log has them."""
+    decoder = StreamDecoder(wire=answer.wire)
+    events = [event for payload in answer.payloads for event in decoder.feed(payload)] + decoder.finish()
+    return [replace(event, seq=seq) for seq, event in enumerate([StepStart("r"), *events, StepEnd("complete")])]
+
+
+def test_ag_uis_clients_are_told_of_sources_and_files_by_custom_events() -> None:
+    for name, answer in ANSWERS.items():
+        encoder = AGUI(thread_id="t", run_id="r")
+        events = [*parsed(answer), *parsed(answer), RunEnd(outcome="answered")]
+        frames = [*encoder.begin(), *(frame for event in events for frame in encoder(event))]
+        custom = [(data["name"], data["value"]) for _, data in frames if data["type"] == "CUSTOM"]
+        named = [(one.get("url"), one.get("title")) for kind, one in custom if kind == "source"]
+        assert named == [*answer.sources], name
+        files = [(one["mimeType"], one["url"]) for kind, one in custom if kind == "file"]
+        assert files == 2 * [(type, f"data:{type};base64,{data}") for type, data in answer.files], name
