@@ -248,7 +248,7 @@ class RefusalDelta(EventBase):
 
 @event
 class ProviderItem(CausedEvent):
-    """An opaque part of the response, kept for the history and not interpreted (redacted thinking, search results)."""
+    """A part of the response, kept with the turn as it came (redacted thinking, search results, images, sources)."""
 
     type: str
     """The provider's name for the part."""

@@ -116,12 +116,12 @@ class Turn:
     @property
     def files(self) -> tuple[Media, ...]:
         """The images and other files that the model has made."""
-        from .wires.cited import made_file
+        from .wires.cited import made_files
 
         calls = {call.call_id: call for call in self.calls}
         states = (calls[part.call_id].provider_state if part.kind == "call" and part.call_id else part.provider_state
                   for part in self.parts)  # fmt: skip
-        return tuple(file for state in states if (file := made_file(state)) is not None)
+        return tuple(file for state in states for file in made_files(state))
 
     def _joined(self, kind: str) -> str:
         return "".join(part.text for part in self.parts if part.kind == kind)

@@ -7,7 +7,7 @@ from typing import Any
 
 import responses_streams as responses
 from streams import chat_chunk
-from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, INTERACTIONS, MISTRAL, RESPONSES
+from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, INTERACTIONS, LIVE, MISTRAL, RESPONSES
 
 Payload = dict[str, Any]
 PNG = "iVBORw0KGgo="
@@ -126,6 +126,15 @@ ANSWERS = {
         ((ONE, "One"), (TWO, None)),
         goes_back=False,
     ),
+    "openrouter's images, in two chunks": CitedAnswer(
+        CHAT,
+        _chat(
+            {"content": ""},
+            {"images": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}]},
+            {"images": [{"type": "image_url", "image_url": {"url": f"data:image/webp;base64,{PNG}"}, "index": 1}]},
+        ),
+        files=(("image/png", PNG), ("image/webp", PNG)),
+    ),
     "gemini's grounding": CitedAnswer(
         GEMINI,
         _gemini(
@@ -134,6 +143,16 @@ ANSWERS = {
             citationMetadata={"citationSources": [{"startIndex": 0, "uri": "https://three.example", "license": ""}]},
         ),
         ((ONE, "One"), (None, "A book"), (TWO, "Two"), ("https://three.example", None)),
+        goes_back=False,
+    ),
+    "live's grounding": CitedAnswer(
+        LIVE,
+        [
+            {"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": "so they say"}]}}},
+            {"serverContent": {"groundingMetadata": _GROUNDING}},
+            {"serverContent": {"turnComplete": True}, "usageMetadata": {}},
+        ],
+        ((ONE, "One"), (None, "A book"), (TWO, "Two")),
         goes_back=False,
     ),
     "gemini's image": CitedAnswer(

@@ -32,7 +32,7 @@ from ..events import (
     ToolCallEnd,
 )
 from ..parts import changed
-from ..wires.cited import made_file
+from ..wires.cited import made_files
 from .policy import Redact
 from .secrets import TextMask
 from .values import DOT, HasNames, Values, set_field
@@ -108,9 +108,8 @@ class Copies:
         return shown
 
     def _hides(self, state: Mapping[str, Any] | None) -> bool:
-        """Returns whether a part is a file that the policy changes: as text, its base64 could hide anything."""
-        file = made_file(state)
-        return file is not None and self.values.of(file) != file
+        """Returns whether a part has a file that the policy changes: as text, its base64 could hide anything."""
+        return any(self.values.of(file) != file for file in made_files(state))
 
     # -- growing texts --
 

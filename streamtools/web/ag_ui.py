@@ -22,7 +22,7 @@ from typing import Any
 from .. import events as of
 from ..events import Event
 from ..parts import Usage
-from ..wires.cited import cited_sources, distinct, made_file
+from ..wires.cited import cited_sources, distinct, made_files
 from ..wires.transcript import data_url
 from .ag_ui_calls import CallsShown
 from .ag_ui_events import CONTENTS, ENDS, RunPlace, Sent, activity, counted, custom, opening
@@ -232,13 +232,13 @@ class AGUI:
             yield from self._named_in(event.provider_state)
 
     def _item(self, event: of.ProviderItem) -> Iterator[Sent]:
-        yield from _file(event.raw)
+        yield from _files(event.raw)
         yield from self._named_in(event.raw)
 
     def _call_ended(self, event: of.ToolCallEnd) -> Iterator[Sent]:
         yield from self._calls.ended(event)
         if event.call.kind == "server":
-            yield from _file(event.call.provider_state)
+            yield from _files(event.call.provider_state)
 
     def _named_in(self, state: Mapping[str, Any] | None) -> Iterator[Sent]:
         for one in distinct(cited_sources(state), self._sources):
@@ -279,8 +279,8 @@ class AGUI:
         return {"type": "success", **({"pendingToolCallIds": pending} if pending else {})}
 
 
-def _file(state: Mapping[str, Any] | None) -> Iterator[Sent]:
-    if (file := made_file(state)) is not None:
+def _files(state: Mapping[str, Any] | None) -> Iterator[Sent]:
+    for file in made_files(state):
         yield custom("file", {"mimeType": file.mime_type, "url": data_url(file)})
 
 

@@ -41,7 +41,7 @@ from ..history.calls import Exchange, Messages, pair, wire_named
 from ..parts import Outcome, ToolCall
 from ..privacy import Redact
 from ..wires import Wire
-from ..wires.cited import CitedSource, cited_sources, distinct, made_file
+from ..wires.cited import CitedSource, cited_sources, distinct, made_files
 from ..wires.transcript import CallResult, id_as_read
 from .approval_ids import approval_id
 from .encoding import plain
@@ -348,9 +348,9 @@ class _Writing:
             elif part.text and part.kind != "provider":
                 yield AssistantText(self._hide(part.text), "reasoning" if part.kind == "reasoning" else "text")
             state = answer.calls[part.call_id].provider_state if part.call_id is not None else part.provider_state
-            if (file := made_file(state)) is not None:
-                if self._hide(file) == file:  # the policy has looked at its bytes, and lets them leave
-                    yield AssistantFile(file)
+            if files := [*made_files(state)]:
+                if self._hide(files) == files:  # the policy has looked at their bytes, and lets them leave
+                    yield from map(AssistantFile, files)
             elif part.kind in ("text", "provider"):
                 yield from self._named(step, cited_sources(self._hide(state)))
         yield from self._named(step, kept.sources)

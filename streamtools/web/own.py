@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from .. import events as of
 from ..events import Event
 from ..fields import hints_of
-from ..wires.cited import cited_sources, distinct, made_file
+from ..wires.cited import cited_sources, distinct, made_files
 from ..wires.transcript import data_url
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
@@ -82,10 +82,10 @@ def _sources(event: of.TextEnd | of.ProviderItem, sofar: _Sofar) -> tuple[dict[s
                  for one in found) or None  # fmt: skip
 
 
-def _file(event: of.ProviderItem | of.ToolCallEnd, sofar: _Sofar) -> dict[str, str] | None:
-    """Returns the file that the model has made: its media type, and its address or a ``data:`` URL."""
-    file = made_file(event.raw if isinstance(event, of.ProviderItem) else event.call.provider_state)
-    return None if file is None else {"media_type": file.mime_type or "", "url": data_url(file) or ""}
+def _files(event: of.ProviderItem | of.ToolCallEnd, sofar: _Sofar) -> tuple[dict[str, str], ...] | None:
+    """Returns the files that the model has made: the media type, and an address or a ``data:`` URL."""
+    found = made_files(event.raw if isinstance(event, of.ProviderItem) else event.call.provider_state)
+    return tuple({"media_type": one.mime_type or "", "url": data_url(one) or ""} for one in found) or None
 
 
 def _stream_error(event: of.StreamEnd, sofar: _Sofar) -> str | None:
@@ -125,13 +125,15 @@ _WORDS: Mapping[type, _Words] = {
     of.ReasoningDelta: _Words("reasoning_delta", also="text"),
     of.ReasoningEnd: _Words("reasoning_end", also="whole?"),
     of.RefusalDelta: _Words("refusal_delta", "text"),
-    of.ProviderItem: _Words("provider_item", also="type sources? file?", derived={"sources": _sources, "file": _file}),
+    of.ProviderItem: _Words(
+        "provider_item", also="type sources? files?", derived={"sources": _sources, "files": _files}
+    ),
     of.ToolCallStart: _Words("tool_call_start", "call_id name", also="kind index call_id_synthesized"),
     of.ToolCallDelta: _Words("tool_call_delta", also="call_id delta"),
     of.ToolCallEnd: _Words(
         "tool_call_end",
-        also="call_id call.name call.status call.problem? whole? file?",
-        derived={"whole": _whole_arguments, "file": _file},
+        also="call_id call.name call.status call.problem? whole? files?",
+        derived={"whole": _whole_arguments, "files": _files},
     ),
     of.ToolCallValidated: _Words("tool_call_validated", also="call_id call.arguments?"),
     of.ApprovalRequested: _Words(

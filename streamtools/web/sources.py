@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..content import Media
-from ..wires.cited import DOCUMENT_MEDIA, CitedSource, cited_sources, distinct, made_file
+from ..wires.cited import DOCUMENT_MEDIA, CitedSource, cited_sources, distinct, made_files
 from ..wires.transcript import data_url
 
 __all__ = ["shown_raw", "shown_state", "ui_file", "ui_source"]
+
+
+_WITH_FILES = ("inlineData", "fileData", "item", "content", "image", "images")
 
 
 def shown_state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -23,10 +26,10 @@ def shown_state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def shown_raw(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what readers may have of a part of a response: its sources, and its file."""
+    """Returns what readers may have of a part of a response: its sources, and its files."""
     kept = {"tool_use_id": raw["tool_use_id"]} if "tool_use_id" in raw else {}
-    if made_file(raw) is not None:
-        kept |= {key: raw[key] for key in ("inlineData", "fileData", "item", "content", "image") if key in raw}
+    if next(made_files(raw), None) is not None:
+        kept |= {key: raw[key] for key in _WITH_FILES if key in raw}
     return kept | (shown_state(raw) or {})
 
 

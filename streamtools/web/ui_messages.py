@@ -42,7 +42,7 @@ from ..events import (
     ToolStarted,
 )
 from ..parts import RUN_OUTCOMES, ToolCall
-from ..wires.cited import CitedSource, cited_sources, distinct, made_file
+from ..wires.cited import CitedSource, cited_sources, distinct, made_files
 from .approval_ids import approval_id
 from .encoding import Frame, RunEnd, plain
 from .shown import is_pending
@@ -194,7 +194,7 @@ class UIMessages:
                     self._serving.add(id)
                     yield from self._give(id)
                     if isinstance(event, ToolCallEnd):
-                        yield from _file(call.provider_state)
+                        yield from _files(call.provider_state)
 
     def _named(self, id: str, name: str = "") -> Chunk:
         call = self._calls.get(id)
@@ -256,9 +256,9 @@ class UIMessages:
             yield {"type": "tool-output-error", "toolCallId": id, "errorText": event.model_content}
 
     def _item(self, event: ProviderItem) -> Iterator[Chunk]:
-        """Yields the file that a part is, and its sources; those of a search by the provider end its call."""
+        """Yields the files in a part, and its sources; those of a search by the provider end its call."""
         call_id, sources = event.raw.get("tool_use_id"), [*distinct(cited_sources(event.raw))]
-        yield from _file(event.raw)
+        yield from _files(event.raw)
         yield from self._name(event.step, sources)
         if isinstance(call_id, str) and call_id in self._serving:
             self._serving.discard(call_id)
@@ -364,6 +364,5 @@ def _output(id: str, value: Any) -> Chunk:
     return {"type": "tool-output-available", "toolCallId": id, "output": value}
 
 
-def _file(state: Mapping[str, Any] | None) -> Iterator[Chunk]:
-    if (file := made_file(state)) is not None:
-        yield ui_file(file)
+def _files(state: Mapping[str, Any] | None) -> Iterator[Chunk]:
+    return map(ui_file, made_files(state))

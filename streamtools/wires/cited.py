@@ -22,8 +22,9 @@ from typing import Any, Literal
 
 from ..content import Media
 from .reading import list_of, object_of, objects_in
+from .transcript import read_data_url
 
-__all__ = ["CitedSource", "cited_sources", "distinct", "made_file"]
+__all__ = ["CitedSource", "cited_sources", "distinct", "made_files"]
 
 ANY_MEDIA = "application/octet-stream"
 DOCUMENT_MEDIA = {"page_location": "application/pdf", "char_location": "text/plain"}
@@ -129,26 +130,33 @@ _CONTENTS = frozenset({"image", "audio", "video", "document"})
 _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
 
 
-def made_file(state: Mapping[str, Any] | None) -> Media | None:
-    """Returns the file that a part of a response is: Gemini's media, an image of Responses, Interactions or Bedrock.
+def made_files(state: Mapping[str, Any] | None) -> Iterator[Media]:
+    """Yields the files in a part of a response: Gemini's media, images of Responses, Interactions, Bedrock, OpenRouter.
 
-    None for the drafts of a model that thinks in images, and for pieces of a sound without a container (``audio/pcm;
-    rate=24000``), none of which is a file by itself.
+    Left out are the drafts of a model that thinks in images, and pieces of a sound without a container (``audio/pcm;
+    rate=24000``): none of these is a file by itself.
     """
-    if not state:
-        return None
-    if isinstance(inline := state.get("inlineData"), Mapping):
-        return None if state.get("thought") else _file(inline.get("mimeType"), inline.get("data"), None)
-    if isinstance(there := state.get("fileData"), Mapping):
-        return None if state.get("thought") else _file(there.get("mimeType"), None, there.get("fileUri"))
-    item, content, image = (object_of(state.get(name)) for name in ("item", "content", "image"))
+    if state:
+        yield from filter(None, _files(state))
+
+
+def _files(state: Mapping[str, Any]) -> Iterator[Media | None]:
+    inline, there, item, content, image, fields = (
+        object_of(state.get(name)) for name in ("inlineData", "fileData", "item", "content", "image", "fields")
+    )
+    if not state.get("thought"):
+        yield _file(inline.get("mimeType"), inline.get("data"), None)
+        yield _file(there.get("mimeType"), None, there.get("fileUri"))
     if item.get("type") == "image_generation_call":
-        return _file(_image_type(item.get("output_format") or "png"), item.get("result"), None)
+        yield _file(_image_type(item.get("output_format") or "png"), item.get("result"), None)
     if content.get("type") in _CONTENTS:
-        return _file(content.get("mime_type"), content.get("data"), content.get("uri"))
+        yield _file(content.get("mime_type"), content.get("data"), content.get("uri"))
     if image:
-        return _file(_image_type(image.get("format")), object_of(image.get("source")).get("bytes"), None)
-    return None
+        yield _file(_image_type(image.get("format")), object_of(image.get("source")).get("bytes"), None)
+    for one in (*objects_in(state, "images"), *objects_in(fields, "images")):
+        url = object_of(one.get("image_url")).get("url")
+        if isinstance(url, str) and (read := read_data_url(url)) is not None:
+            yield _file(read[0], read[1], None)
 
 
 def _image_type(format: object) -> str:

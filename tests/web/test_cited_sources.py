@@ -148,7 +148,7 @@ async def test_pages_have_the_sources_and_files_of_every_wire_in_the_stream_and_
         streamed = await page.ask("POST", "/", said("who says so?"))
         assert shown(streamed.chunks) == wanted, name
         own = await page.ask("GET", "/k/events", last_event_id="1.0")
-        files = [one["file"] for one in own.chunks if "file" in one]
+        files = [one for frame in own.chunks for one in frame.get("files", ())]
         assert files == [{"media_type": type, "url": url} for type, url in wanted[1]], name
         named = {one.get("url") or one["title"] for frame in own.chunks for one in frame.get("sources", ())}
         assert named == {url or title for url, title in answer.sources}, name

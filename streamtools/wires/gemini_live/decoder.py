@@ -17,7 +17,7 @@ from ...parts import Finish
 from ..gemini.decoder import GeminiDecoder, error_in, verdict, without_nulls
 from ..gemini.facts import CALL, ERROR_RESPONSE
 from ..plain import PlainDelta
-from ..reading import list_of, object_of, read_text
+from ..reading import list_of, object_of, read_text, rest_of
 from ..wire import OpenResponse
 from .facts import FINISHES, FOREIGN_FINISH, KNOWN, MESSAGE, STATUSES, spelled
 
@@ -55,7 +55,10 @@ class LiveDecoder(GeminiDecoder):
         if not self._started:
             self.emit_start(None, None)
         self.read_usage(payload.get("usageMetadata"))
-        self._content(content_of(payload))
+        content = content_of(payload)
+        self._content(content)
+        if about := self._read_about(content):
+            payload = {**payload, "serverContent": rest_of(content, *about)}
         self._calls(payload)
         self.emit_unread(payload, MESSAGE)
         for name in MESSAGE.known & payload.keys():

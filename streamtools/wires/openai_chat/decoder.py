@@ -13,7 +13,7 @@ from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..cited import cited_sources
+from ..cited import cited_sources, made_files
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
 from ..reading import ERROR, Path, malformed, provider_error, read_text
@@ -115,25 +115,26 @@ class OpenAIChatDecoder(WireDecoder):
                 place = f"choices[{position}]"
                 self.emit_beside(choice, self._repeats.known(choice, facts.KNOWN_OF_CHOICE, place), place)
             if "message" in choice and type(delta) is dict and isinstance(message := choice["message"], dict):
-                self.emit_beside(message, self._cited(message, facts.UNDERSTOOD), f"choices[{position}].message")
+                self.emit_beside(message, self._kept_beside(message, facts.UNDERSTOOD), f"choices[{position}].message")
         if not facts.KNOWN.issuperset(payload):
             self._emit_rest(payload)
         return out
 
     def _emit_rest(self, payload: dict[str, Any]) -> None:
         """Emits the fields of a chunk that are not read, and have changed if they only repeat what stands."""
-        self.emit_beside(payload, self._cited(payload, self._repeats.known(payload, facts.KNOWN, "")), "")
+        self.emit_beside(payload, self._kept_beside(payload, self._repeats.known(payload, facts.KNOWN, "")), "")
 
-    def _cited(self, found: Mapping[str, Any], known: AbstractSet[str]) -> AbstractSet[str]:
-        """Keeps the sources that an object names; returns the fields that are known, with theirs."""
-        lists = {name: found[name] for name in facts.CITED if name in found and name not in known}
-        if not lists or next(cited_sources(lists), None) is None:
-            return known
-        self._part_count += 1
-        kept = self.holds(self._part_count, "the response") and self.charge(lists) and self.to_keep(lists)
-        if kept:
-            self.out.append(ProviderItem(next(iter(lists)), kept))
-        return known | lists.keys()
+    def _kept_beside(self, found: Mapping[str, Any], known: AbstractSet[str]) -> AbstractSet[str]:
+        """Keeps sources and files in an object; returns the fields that are known, with theirs."""
+        for names, read in ((facts.CITED, cited_sources), (facts.MADE, made_files)):
+            lists = {name: found[name] for name in names if name in found and name not in known}
+            if not lists or next(iter(read(lists)), None) is None:
+                continue
+            known |= lists.keys()
+            self._part_count += 1
+            if self.holds(self._part_count, "the response") and self.charge(lists) and (kept := self.to_keep(lists)):
+                self.out.append(ProviderItem(next(iter(lists)), kept))
+        return known
 
     def _fail_inside(self, found: Mapping[str, Any], error: ProviderError, *path: str | int) -> None:
         if isinstance(body := found["error"], dict):
@@ -200,7 +201,7 @@ class OpenAIChatDecoder(WireDecoder):
             function = {key: legacy.get(key) for key in facts.LEGACY_CALL.known}
             self._call({"index": "function_call", "function": function}, (*at, "arguments"))
         if not facts.UNDERSTOOD.issuperset(delta):
-            self.emit_beside(delta, self._cited(delta, facts.UNDERSTOOD), f"choices[{position}].delta")
+            self.emit_beside(delta, self._kept_beside(delta, facts.UNDERSTOOD), f"choices[{position}].delta")
 
     def _content(self, content: object, path: Path) -> None:
         if isinstance(content, str):

@@ -55,6 +55,9 @@ each time, even if its value is the same, and is told every time."""
 CITED = ("annotations", "citations", "search_results")
 """Lists of sources: OpenAI's beside the text; Perplexity's and xAI's beside the choices. No request takes them back."""
 
+MADE = ("images",)
+"""Lists of files: OpenRouter's beside the text, whose requests take them back (``ChatAssistantMessage`` of its SDK)."""
+
 FUNCTION_CALL = CallFormat(
     name="openai.chat_completions.function",
     type="function",

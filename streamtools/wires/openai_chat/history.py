@@ -153,7 +153,7 @@ def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entr
     kept = set_fields(message, *UNDERSTOOD) or {}
     if isinstance(content, list) and content and content != _rendered(answer):
         kept["content"] = content
-    if not (content or answer.says_more or "audio" in kept):
+    if not (content or answer.says_more or not kept.keys().isdisjoint(("audio", "images"))):
         answer.flaws.add("empty_message", path, "the message has neither content nor calls")
     else:
         _empty_lists(message, path, answer.flaws, "content", "tool_calls")
@@ -274,7 +274,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         message["tool_calls"] = calls
     kept = _kept_fields(answer)
     message |= kept
-    if not (message["content"] or refusal or calls or "audio" in kept):
+    if not (message["content"] or refusal or calls or not kept.keys().isdisjoint(("audio", "images"))):
         return []
     results = [render_result(result, answer) for result in answer.results]
     return [message, *results, *media_of(answer.results, answer, _PARTS)]
@@ -318,12 +318,15 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 
 def _kept_fields(answer: Answer) -> dict[str, Any]:
-    """Returns the fields of a message that was read which nobody here knows, and its text if that was in parts."""
+    """Returns the fields of a message that was read which nobody here knows, its text if that was in parts, and its
+    images."""
     kept: dict[str, Any] = {}
     for part in answer.parts if answer.own_wire else ():
         state = part.provider_state or {}
         if part.kind == "provider":
             kept |= state.get("fields", {})
+            if "images" in state:
+                kept["images"] = [*kept.get("images", ()), *state["images"]]
         elif part.kind == "text" and "content" in state:
             kept["content"] = state["content"]
     return kept
