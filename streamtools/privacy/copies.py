@@ -109,7 +109,7 @@ class Copies:
 
     def _hides(self, state: Mapping[str, Any] | None) -> bool:
         """Returns whether a part has a file that the policy changes: as text, its base64 could hide anything."""
-        return any(self.values.of(file) != file for file in made_files(state))
+        return any(self.values.of(file) != file for file in made_files(state, drafts=True))
 
     # -- growing texts --
 

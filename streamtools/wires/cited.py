@@ -130,23 +130,24 @@ _CONTENTS = frozenset({"image", "audio", "video", "document"})
 _KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
 
 
-def made_files(state: Mapping[str, Any] | None) -> Iterator[Media]:
+def made_files(state: Mapping[str, Any] | None, *, drafts: bool = False) -> Iterator[Media]:
     """Yields the files in a part of a response: Gemini's media, images of Responses, Interactions, Bedrock, OpenRouter.
 
-    Left out are the drafts of a model that thinks in images, and pieces of a sound without a container (``audio/pcm;
-    rate=24000``): none of these is a file by itself.
+    Left out, unless `drafts` are wanted, is what is no file by itself: the drafts of a model that thinks in images, and
+    pieces of a sound without a container (``audio/pcm;rate=24000``).
     """
-    if state:
-        yield from filter(None, _files(state))
+    state = state or {}
+    for one in _files(state):
+        if one is not None and (drafts or (not state.get("thought") and _TYPE.fullmatch(one.mime_type or ""))):
+            yield one
 
 
 def _files(state: Mapping[str, Any]) -> Iterator[Media | None]:
     inline, there, item, content, image, fields = (
         object_of(state.get(name)) for name in ("inlineData", "fileData", "item", "content", "image", "fields")
     )
-    if not state.get("thought"):
-        yield _file(inline.get("mimeType"), inline.get("data"), None)
-        yield _file(there.get("mimeType"), None, there.get("fileUri"))
+    yield _file(inline.get("mimeType"), inline.get("data"), None)
+    yield _file(there.get("mimeType"), None, there.get("fileUri"))
     if item.get("type") == "image_generation_call":
         yield _file(_image_type(item.get("output_format") or "png"), item.get("result"), None)
     if content.get("type") in _CONTENTS:
@@ -164,8 +165,7 @@ def _image_type(format: object) -> str:
 
 
 def _file(type: object, data: object, url: object) -> Media | None:
-    if not isinstance(type, str) or _TYPE.fullmatch(type) is None:
-        return None
+    type = type if isinstance(type, str) else ""
     kind: Literal["image", "audio", "video", "file"] = _KINDS.get(type.partition("/")[0], "file")
     if isinstance(data, bytes):
         data = b64encode(data).decode()
