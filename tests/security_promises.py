@@ -308,6 +308,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
             "tests/view/test_run_page.py::test_no_text_turns_the_direction_of_writing_or_hides_on_the_page",
             "tests/view/test_conversation.py::test_a_call_can_be_linked_to_and_copied",
+            "tests/wires/test_cited.py"
+            "::test_whatever_stands_in_place_of_a_source_nothing_is_raised_and_only_addresses_are_shown",
         ),
     ),
     "T30": (
@@ -441,6 +443,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/privacy/test_secrets_in_text.py::test_hostile_text_takes_time_in_proportion_to_its_length",
             "tests/telemetry/test_approval_spans.py::test_a_redaction_that_fails_shows_nothing_and_breaks_nothing",
             "tests/record/test_redacted_recordings.py::test_a_redaction_that_fails_writes_nothing_more",
+            "tests/web/test_cited_sources.py::test_a_policy_that_cannot_read_an_image_lets_none_leave",
         ),
     ),
     "T41": (

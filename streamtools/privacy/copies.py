@@ -108,8 +108,11 @@ class Copies:
         return shown
 
     def _hides(self, state: Mapping[str, Any] | None) -> bool:
-        """Returns whether a part has a file that the policy changes: as text, its base64 could hide anything."""
-        return any(self.values.of(file) != file for file in made_files(state, drafts=True))
+        """Returns whether a part has a file that a function of texts changes: as text, its base64 could hide anything.
+        One that knows shapes has looked into base64."""
+        return self.values.shapes is None and any(
+            self.values.of(file) != file for file in made_files(state, drafts=True)
+        )
 
     # -- growing texts --
 
