@@ -89,7 +89,7 @@ def _cohere(*citations: Payload) -> list[Payload]:
 
 def _block(*deltas: Payload) -> list[Payload]:
     events = [{"contentBlockDelta": {"contentBlockIndex": 0, "delta": delta}} for delta in deltas]
-    end = [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "end_turn"}}]
+    end: list[Payload] = [{"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "end_turn"}}]
     return [{"messageStart": {"role": "assistant"}}, *events, *end, {"metadata": {"usage": {}}}]
 
 

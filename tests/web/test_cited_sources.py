@@ -18,7 +18,7 @@ from test_chat_app import said
 
 from streamtools import StreamDecoder, agent_loop, tool
 from streamtools.events import AttemptDiscarded, StepEnd, StepStart, TextDelta, TextEnd, TextStart
-from streamtools.privacy import Privacy, redact_secrets
+from streamtools.privacy import Privacy, Redact, redact_secrets
 from streamtools.web import AGUI, Chats, UIMessages
 from streamtools.web.encoding import RunEnd
 from streamtools.web.log import VisitEnd
@@ -164,7 +164,7 @@ async def test_pages_have_the_sources_and_files_of_every_wire_in_the_stream_and_
 
 @pytest.mark.anyio
 async def test_a_policy_that_cannot_read_an_image_lets_none_leave(tmp_path: Path) -> None:
-    policies = {"plain": lambda text: text.replace("One", "***"), "shapes": redact_secrets()}
+    policies: dict[str, Redact] = {"plain": lambda text: text.replace("One", "***"), "shapes": redact_secrets()}
     for number, (name, answer) in enumerate(ANSWERS.items()):
         for policy, redact in policies.items():
             page = page_of(answer, tmp_path / f"{policy}{number}.db", Privacy(redact=redact))
@@ -207,7 +207,8 @@ def test_ag_uis_clients_are_told_of_sources_and_files_by_custom_events() -> None
         encoder = AGUI(thread_id="t", run_id="r")
         events = [*parsed(answer), *parsed(answer), RunEnd(outcome="answered")]
         frames = [*encoder.begin(), *(frame for event in events for frame in encoder(event))]
-        custom = [(data["name"], data["value"]) for _, data in frames if data["type"] == "CUSTOM"]
+        sent: list[Any] = [data for _, data in frames]
+        custom = [(data["name"], data["value"]) for data in sent if data["type"] == "CUSTOM"]
         named = [(one.get("url"), one.get("title")) for kind, one in custom if kind == "source"]
         assert named == [*answer.sources], name
         files = [(one["mimeType"], one["url"]) for kind, one in custom if kind == "file"]

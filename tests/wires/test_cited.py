@@ -52,7 +52,20 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 DEEP: Any = "https://deep.example"
 for _ in range(300):
     DEEP = [DEEP]
-ODD = (None, True, 3, "", "x", "https://\ud800.example", "https://a.example\n/", [], {}, [3], {"url": 3}, DEEP)
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    3,
+    "",
+    "x",
+    "https://\ud800.example",
+    "https://a.example\n/",
+    [],
+    {},
+    [3],
+    {"url": 3},
+    DEEP,
+)
 
 
 def test_whatever_stands_in_place_of_a_source_nothing_is_raised_and_only_addresses_are_shown() -> None:
