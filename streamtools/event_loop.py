@@ -85,20 +85,14 @@ def is_in_generator() -> bool:
 
 
 def is_asyncio() -> bool:
-    """Returns whether the event loop that runs in this thread is asyncio's, and not trio's.
-
-    Raises:
-        RuntimeError: none runs in this thread.
-    """
+    """Returns whether the event loop that runs in this thread is asyncio's, and not trio's; raises a `RuntimeError` if
+    none runs."""
     return hasattr(current_token().native_token, "create_task")
 
 
 def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
-    """Starts a task that belongs to the event loop, not to a group. It must contain its errors.
-
-    Raises:
-        RuntimeError: no event loop runs in this thread.
-    """
+    """Starts a task that belongs to the event loop, not to a group. It must contain its errors. Raises a `RuntimeError`
+    if no event loop runs in this thread."""
     if is_asyncio():
         loop: Any = current_token().native_token
         task = loop.create_task(run(value))
@@ -177,12 +171,9 @@ def is_in_loop(token: EventLoopToken) -> bool:
 
 
 def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:
-    """Returns a function that passes a value to `take` in this event loop, from any thread, and waits for that.
-
-    Args:
-        take: is called in the loop; it has to check by itself whether it is too late.
-        is_over: returns True once nobody wants a value any more, so that other threads need not ask the loop.
-    """
+    """Returns a function that passes a value to `take` in this event loop, from any thread, and waits for that. `take`
+    has to check by itself whether it is too late; `is_over` returns True once nobody wants a value any more, so that
+    other threads need not ask the loop."""
     loop_thread, token = threading.get_ident(), current_token()
 
     # In the loop's own thread waiting for the loop would never end.

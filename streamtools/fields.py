@@ -74,10 +74,7 @@ def read_object(
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     """Checks attributes against the annotations of a class that is not a dataclass; further attributes may be there.
-
-    Raises:
-        ValueError: an attribute is missing, or of another type.
-    """
+    Raises a `ValueError` if one is missing, or of another type."""
     for name, hint in hints_of(kind).items():
         if name in values:
             _check(f"{kind.__name__}.{name}", values[name], hint)

@@ -48,11 +48,8 @@ def write_private(path: str | os.PathLike[str], content: str | bytes) -> None:
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Opens a file for writing, which is made if there is none; returns its descriptor.
-
-    Args:
-        path: the file.
-        flags: as for `os.open`, without ``O_CREAT`` and ``O_TRUNC``.
+    """Opens a file for writing, which is made if there is none; returns its descriptor. `flags` are those of `os.open`,
+    without ``O_CREAT`` and ``O_TRUNC``.
 
     Raises:
         OSError: the path is a symbolic link or not a regular file, or cannot be opened.
@@ -75,12 +72,8 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def make_private(path: str | os.PathLike[str]) -> None:
-    """Makes an empty file if there is none, for a library that opens files by their path. A file that exists is not
-    opened.
-
-    Raises:
-        OSError: the path is a symbolic link or not a regular file, or the file cannot be made.
-    """
+    """Makes an empty file if there is none, for a library that opens files by their path; one that exists is not
+    opened. Raises an `OSError` if the path is a symbolic link or not a regular file, or the file cannot be made."""
     # As soon as a process closes any descriptor of a file, it loses all the locks that it has on it by `fcntl`, those
     # of SQLite's other connections, too (https://sqlite.org/howtocorrupt.html).
     if (found := _found(path)) is None:
@@ -93,11 +86,8 @@ def make_private(path: str | os.PathLike[str]) -> None:
 
 
 def narrow(path: str | os.PathLike[str]) -> None:
-    """Takes a file away from all but its owner; does nothing if there is none. The file is not opened.
-
-    Raises:
-        OSError: the path is a symbolic link or not a regular file, or the file is another user's.
-    """
+    """Takes a file away from all but its owner, without opening it; does nothing if there is none. Raises an `OSError`
+    if the path is a symbolic link or not a regular file, or the file is another user's."""
     if (found := _found(path)) is None:
         return
     _check_kind(found, path)

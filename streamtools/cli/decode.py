@@ -111,11 +111,8 @@ class _Reader:
         self._stages = stages
 
     def turns(self, path: str) -> Iterator[Turn]:
-        """Yields the turn of a body, or each one of a recording.
-
-        Raises:
-            StreamToolsError: the file cannot be read.
-        """
+        """Yields the turn of a body, or each one of a recording; raises a `StreamToolsError` if the file cannot be
+        read."""
         if path == "-":
             yield self._parsed(_chunks(sys.stdin.buffer))
             return

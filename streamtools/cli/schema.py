@@ -195,15 +195,9 @@ def _carried(tool: Tool, target: str) -> tuple[bool, str]:
 
 
 def load_tools(reference: str) -> list[Tool]:
-    """Returns the tools that a reference means.
-
-    Args:
-        reference: ``package.module:name`` is a tool, a function, or a list of them (``module:Class.method`` as
-            well); ``package.module`` alone all tools of the module. Modules are found from the current directory, too.
-
-    Raises:
-        StreamToolsError: there is nothing of that name, or it cannot be a tool.
-    """
+    """Returns the tools that a reference means; raises a `StreamToolsError` if there are none. ``package.module:name``
+    is a tool, a function, or a list of them (``module:Class.method`` as well); ``package.module`` alone all tools of
+    the module. Modules are found from the current directory, too."""
     name, _, path = reference.partition(":")
     module = _imported(name, reference)
     if not path:

@@ -108,11 +108,8 @@ def terminal() -> ModuleType:
 
 
 def _read(runs: Sequence[str], title: str) -> Picture:
-    """Returns the picture of the runs in files and at addresses.
-
-    Raises:
-        StreamToolsError: one cannot be read, or is neither a recording nor a trace.
-    """
+    """Returns the picture of the runs in files and at addresses; raises a `StreamToolsError` if one cannot be read, or
+    is neither a recording nor a trace."""
     recordings: list[Recording] = []
     traces: list[dict[str, Any]] = []
     names, torn = [], 0

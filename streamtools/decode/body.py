@@ -184,11 +184,8 @@ def wrapped(payload: Mapping[str, Any]) -> bytes | None:
 
 
 def weighed(payload: Mapping[str, Any]) -> tuple[int, bool]:
-    """Returns the size of a payload's JSON, in bytes, and whether the payload has what no JSON parser gives.
-
-    Raises:
-        RemoteProtocolError: it is nested too deep.
-    """
+    """Returns the size of a payload's JSON, in bytes, and whether the payload has what no JSON parser gives; raises a
+    `RemoteProtocolError` if it is nested too deep."""
     try:
         return len(orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS)), False
     except TypeError:  # integers of any size, halves of surrogate pairs
@@ -229,11 +226,8 @@ def payloads_of(answer: Mapping[str, Any], wire: Wire | None) -> list[dict[str, 
 
 
 def as_items(given: Any, wire: Wire | str | None) -> Any:
-    """Returns a dict as a list of this one item, and anything else as it is.
-
-    Raises:
-        TypeError: it is a dict, and no answer of the wire, or of any.
-    """
+    """Returns a dict as a list of this one item, and anything else as it is; raises a `TypeError` for a dict that is no
+    answer of the wire, or of any."""
     if not isinstance(given, Mapping):
         return given
     record = None if wire is None else find(wire)

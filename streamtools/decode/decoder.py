@@ -598,11 +598,7 @@ def _nothing(text: Any) -> None:
 
 
 def resumable(turn: Turn) -> Wire:
-    """Returns the wire of a turn that can be continued.
-
-    Raises:
-        ValueError: it cannot.
-    """
+    """Returns the wire of a turn that can be continued; raises a `ValueError` if it cannot."""
     if turn.wire is None:
         raise ValueError("the turn cannot be continued: its wire was never found")
     wire = turn.record or find(turn.wire)

@@ -69,12 +69,7 @@ class CallAnswer:
 
 
 def written_answer(result: Any, *, is_error: bool) -> bytes:
-    """Returns an answer as bytes.
-
-    Raises:
-        TypeError: the result is no JSON.
-        ValueError: it is too large.
-    """
+    """Returns an answer as bytes; raises a `TypeError` if the result is no JSON, a `ValueError` if it is too large."""
     try:
         if isinstance(result, AnsweredLater):
             raise ToolFailed("it is no result")
@@ -106,11 +101,7 @@ def _key(call_key: str, fingerprint: str) -> str:
 
 
 async def put_answer(store: DecidingStore, call: Waiting, record: bytes) -> None:
-    """Puts an answer on record. The same one again changes nothing.
-
-    Raises:
-        AnswerError: the call had another answer before.
-    """
+    """Puts an answer on record. The same one again changes nothing; another one raises an `AnswerError`."""
     if await store.decide(answer_key(call), record) != record:
         raise already_answered(call.call_id)
 
@@ -144,11 +135,7 @@ class HandedOut:
 
     @classmethod
     def asking(cls, call: Call, question: Any) -> HandedOut:
-        """Returns the next question of a call that runs.
-
-        Raises:
-            TypeError: the question is no JSON.
-        """
+        """Returns the next question of a call that runs; raises a `TypeError` if it is no JSON."""
         number = 1 if call.question is None else call.question.number + 1
         try:
             text = json.dumps([call.fingerprint, number, question], sort_keys=True, allow_nan=False)
@@ -212,13 +199,9 @@ class Answers:
                 self.move(call, "refused", Ending("timed_out", ToolTimeout(seconds or 0.0)))
 
     async def ask(self, call: Call, question: Any) -> Any:
-        """Asks those outside for what a running call needs, and returns their answer.
-
-        Raises:
-            LocalProtocolError: the call asks for something else already.
-            ToolError: somebody answers with an error.
-            TypeError: the question is no JSON.
-        """
+        """Asks those outside for what a running call needs, and returns their answer, or raises it if it is a
+        `ToolError`. Raises a `LocalProtocolError` if the call asks for something else already, a `TypeError` if the
+        question is no JSON."""
         if call.question is not None and call.question.is_open(call):
             raise LocalProtocolError(f"{call.label}: it asks for something already; ask one thing at a time")
         out = call.question = HandedOut.asking(call, question)
@@ -282,11 +265,8 @@ class Answers:
 
     def give(self, call: Call, record: bytes, fingerprint: str | None) -> bool:
         """Takes an answer; returns False if it is the one that the call has. With a store it counts once it is on
-        record, and only if it is the first there.
-
-        Raises:
-            AnswerError: the call has another answer, or waits for none.
-        """
+        record, and only if it is the first there. Raises an `AnswerError` if the call has another answer, or waits for
+        none."""
         out = call.out or call.question
         if out is None:
             raise AnswerError(call.call_id, "unknown_call", "waits for no answer; answer after its AnswerRequested")

@@ -575,12 +575,9 @@ class _Wrapped:
         return self.given
 
     def refined(self, request: ToolCallRequest, arguments: Mapping[str, Any]) -> ToolCallRequest:
-        """Gives the call other arguments; returns it as the next middleware sees it.
-
-        Raises:
-            InvalidArguments: they do not fit the tool.
-            LocalProtocolError: they were not approved, or would conflict with other calls than those that wait.
-        """
+        """Gives the call other arguments; returns it as the next middleware sees it. Raises `InvalidArguments` if they
+        do not fit the tool, a `LocalProtocolError` if they were not approved, or would conflict with other calls than
+        those that wait."""
         call = self.call
         tool, before = call.ready
         if call.gated:

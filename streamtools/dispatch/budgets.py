@@ -37,12 +37,8 @@ def tokens_of(usage: Usage | None) -> int | None:
 
 
 class PoolBudget:
-    """Keeps the budget of the runs that share a pool. Any thread may use it.
-
-    Args:
-        calls, tokens: how much of it there is; None: any amount.
-        lock: is held while it counts.
-    """
+    """Keeps the budget of the runs that share a pool, by a lock: any thread may use it. None is any amount of calls or
+    tokens."""
 
     __slots__ = ("_lock", "calls", "spent", "tokens")
 

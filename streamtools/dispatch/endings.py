@@ -61,13 +61,8 @@ def ended_well(end: StreamEnd | None) -> bool:
 
 
 def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> Ending:
-    """Returns the ending of a complete call that will not start.
-
-    Args:
-        end: the turn's end, if it has come.
-        stopped: why nothing more starts, if that was not the turn's end.
-        by_hand: the call starts only if somebody runs it.
-    """
+    """Returns the ending of a complete call that will not start: the turn's `end` has come, or nothing more starts
+    because it was `stopped`, or the call starts only if somebody runs it, `by_hand`."""
     if by_hand and (end is None or ended_well(end)):
         reason = "nobody ran it (start='manual')"
     elif end is None or stopped is not None:

@@ -84,7 +84,9 @@ async def run_in_process(
     if places.threads.available_tokens <= 0:
         call.waits_for("thread")
     async with places.threads:
-        check_abandoned(max_abandoned)
+        if _abandoned >= max_abandoned:
+            text = f"not run: {_abandoned} threads are still busy with sync tools that were given up"
+            raise ToolNotStarted(f"{text} (max_abandoned_threads)")
         worker, thread, begun = take_thread(), ThreadCall(late), False
         try:
             seconds = await begin()
@@ -148,11 +150,8 @@ def _nowhere(value: Any) -> None:
 
 async def awaited(tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
     """Returns the value of a tool's function, awaited if it is a coroutine or an async generator. `progress` takes each
-    value of a generator but its result, at once.
-
-    Raises:
-        ToolFailed: a generator has no result. Its last value is not taken for one, since nothing marks it as such.
-    """
+    value of a generator but its result, at once. Raises `ToolFailed` if a generator has no result: its last value is
+    not taken for one, since nothing marks it as such."""
     if isasyncgen(value):
         return await _last_word(tool, value, progress)
     return await value if isawaitable(value) else value
@@ -213,12 +212,9 @@ BLOCKED_S = 0.2  # a step that takes so long is reported
 async def stepped(
     code: Coroutine[Any, Any, Any], scope: CancelScope, grace_s: float, blocked: Callable[[float], object]
 ) -> Any:
-    """Runs a coroutine that has not begun, and returns its value. `scope` is any around the caller.
-
-    Args:
-        grace_s: for how many seconds the code's own cleanup may await after it was cancelled.
-        blocked: is called with the seconds that a step took, if it took long.
-    """
+    """Runs a coroutine that has not begun, and returns its value. `scope` is any around the caller; for `grace_s`
+    seconds the code's own cleanup may await after it was cancelled; `blocked` is called with the seconds of a step that
+    took long."""
     with type(scope)() as grace:  # the same event loop's type: asking which loop runs costs as much as the scope
         try:
             return await _Driven(code, grace, grace_s, blocked, _open_nurseries())
@@ -324,17 +320,6 @@ def abandoned_threads() -> int:
     return _abandoned
 
 
-def check_abandoned(most: int) -> None:
-    """Refuses another sync tool while too many threads are given up.
-
-    Raises:
-        ToolNotStarted: there are `most` of them, or more.
-    """
-    if _abandoned >= most:
-        text = f"not run: {_abandoned} threads are still busy with sync tools that were given up"
-        raise ToolNotStarted(f"{text} (max_abandoned_threads)")
-
-
 class WorkerThread:
     """A daemon thread that does one piece of work after the other."""
 
@@ -367,11 +352,7 @@ class WorkerThread:
 
 
 def take_thread() -> WorkerThread:
-    """Returns an idle thread, or a new one.
-
-    Raises:
-        ToolNotStarted: the system has none.
-    """
+    """Returns an idle thread, or a new one; raises `ToolNotStarted` if the system has none."""
     with _lock:
         if _idle:
             return _idle.pop()
@@ -539,11 +520,7 @@ class BlockExecutor(ABC):
 
 
 def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
-    """Returns the call's arguments as the tool's function wants them.
-
-    Raises:
-        ToolNotStarted: they do not fit.
-    """
+    """Returns the call's arguments as the tool's function wants them; raises `ToolNotStarted` if they do not fit."""
     if call.bound is not None:
         return call.bound
     try:

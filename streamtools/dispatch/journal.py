@@ -394,11 +394,8 @@ class JournalLease:
 
     async def claim(self, store: IdempotencyStore, key: str, fingerprint: str) -> Claim:
         """Claims a call of the run: in the transaction that looks at the lease, if the store is the journal's own, and
-        right after that one otherwise.
-
-        Raises:
-            RunTakenOver: somebody else goes on with the run, and nothing was claimed.
-        """
+        right after that one otherwise. Raises `RunTakenOver`, and claims nothing, if somebody else goes on with the
+        run."""
         if store is self.store:
             return await self.store.claim_if(key, fingerprint, self.check)
         await self.store.hand_over(self.check)()
@@ -486,11 +483,8 @@ class JournalLease:
 
 
 def journal_of(given: Any) -> Journal:
-    """Returns the journal of `agent_loop`'s ``journal=``.
-
-    Raises:
-        TypeError: it is neither a path, a store in a file, nor a `Journal`.
-    """
+    """Returns the journal of `agent_loop`'s ``journal=``; raises a `TypeError` if it is neither a path, a store in a
+    file, nor a `Journal`."""
     if isinstance(given, Journal):
         return given
     if isinstance(given, (str, os.PathLike, SqliteStore)):
@@ -524,11 +518,8 @@ def read_entry(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_put(entry_id: Any, written: Any) -> dict[str, Any]:
-    """Returns an entry of an inbox, with its id, as it was put in.
-
-    Raises:
-        ValueError, TypeError, LookupError: no journal has written it.
-    """
+    """Returns an entry of an inbox, with its id, as it was put in; raises a `ValueError`, `TypeError` or `LookupError`
+    if no journal has written it."""
     if type(entry_id) is not str or type(written) is not bytes or len(written) > _MOST_ENTRY_BYTES:
         raise ValueError("an id, and so many bytes, were expected")
     entry = from_json(written)
@@ -538,12 +529,8 @@ def read_put(entry_id: Any, written: Any) -> dict[str, Any]:
 
 
 def _written_entry(entry: Mapping[str, Any]) -> bytes:
-    """Returns an entry of an inbox as it is stored.
-
-    Raises:
-        TypeError: it is no JSON.
-        ValueError: it is too large.
-    """
+    """Returns an entry of an inbox as it is stored; raises a `TypeError` if it is no JSON, a `ValueError` if it is too
+    large."""
     try:
         written = to_json(marked(entry))
     except (PydanticSerializationError, RecursionError) as error:

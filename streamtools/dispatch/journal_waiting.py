@@ -77,11 +77,8 @@ def note_lost(number: int, connection: sqlite3.Connection) -> None:
 def read_waiting(
     number: int, marker: str, ticket: Suspended | None, connection: sqlite3.Connection
 ) -> Suspended | None:
-    """Returns the calls of a run's latest step that wait, or those of a ticket.
-
-    Raises:
-        JournalError: the ticket is of a run that this journal does not know, or of a step that is over.
-    """
+    """Returns the calls of a run's latest step that wait, or those of a ticket; raises a `JournalError` if that is of a
+    run that this journal does not know, or of a step that is over."""
     rows = connection.execute(
         "SELECT step, key, entry FROM waiting WHERE run = ? AND NOT is_over ORDER BY step, number", (number,)
     ).fetchall()
@@ -113,11 +110,7 @@ def unanswered_of(number: int, found: Suspended, connection: sqlite3.Connection)
 
 
 def check_ticket(ticket: Suspended, marker: str) -> None:
-    """Refuses a ticket that is not of the run of this marker.
-
-    Raises:
-        JournalError: it is of another journal or run, or no ticket.
-    """
+    """Refuses a ticket of another journal or run than this marker's, and what is no ticket, with a `JournalError`."""
     if ticket.journal is None:
         raise JournalError(f"the calls are those of a run {ticket.run_id!r} without a journal; go on with `resume`")
     if ticket.journal != marker:

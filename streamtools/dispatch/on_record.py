@@ -31,15 +31,9 @@ _UNREADABLE = "the call has run before, and is not valid now, so that nobody can
 def look_up_first(
     withheld: tuple[str, bool] | None, transitions: Transitions, tools: Toolset, listeners: Listeners
 ) -> Listeners:
-    """Returns listeners that pass events on to these, once the store was asked about the calls.
-
-    Args:
-        withheld: why calls that have not begun and may have an effect are not run, and whether those are spared that
-            need an approval; None if all are run.
-        transitions: those of the calls.
-        tools: the tools that may be called.
-        listeners: those of the calls.
-    """
+    """Returns listeners that pass events on to these, once the store was asked about the calls. `withheld` is why calls
+    that have not begun and may have an effect are not run, and whether those are spared that need an approval; None if
+    all are run."""
     if transitions.options.policy == "manual":  # they may be run as soon as they are ready, and are asked about behind
         return listeners | {StreamEnd: _OnRecord(transitions, tools, withheld, listeners, "held").stream_ended}
     on_record = _OnRecord(transitions, tools, withheld, listeners, "announced")
@@ -158,9 +152,6 @@ class _OnRecord:
 
 
 def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    """Returns a call's arguments, also if they do not fit its tool any more.
-
-    Raises:
-        ValueError: they are no JSON.
-    """
+    """Returns a call's arguments, also if they do not fit its tool any more; raises a `ValueError` if they are
+    no JSON."""
     return json.loads(call.arguments_text or "{}") if call.arguments is None else call.arguments

@@ -35,13 +35,8 @@ class Operation:
 
     @classmethod
     def of(cls, tool: Tool[..., Any], bound: Bound, call_key: str, scope_id: str) -> Operation:
-        """Returns the operation that a call asks for.
-
-        Args:
-            tool: a tool with an operation.
-            bound: the call's arguments.
-            call_key: the key of the call itself.
-            scope_id: the run or the conversation; empty if the operation is for ever.
+        """Returns the operation that a call asks for. `scope_id` is the run or the conversation; empty if the operation
+        is for ever.
 
         Raises:
             Exception: the tool's own function has raised this, an argument is missing, or it is no plain value.

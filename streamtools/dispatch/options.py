@@ -123,12 +123,8 @@ def has_policy(policy: object, tools: Toolset) -> bool:
 
 
 def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor]) -> None:
-    """Refuses a context that a tool cannot run with, or that cannot come to where the tool runs.
-
-    Raises:
-        TypeError: the tool wants another context, or one at all.
-        ValueError: the tool's executor cannot carry a context.
-    """
+    """Refuses a context: with a `TypeError` if the tool wants another, or one at all; with a `ValueError` if the tool's
+    executor cannot carry one."""
     for name, tool in tools.items():
         if tool is None or not tool.wants_context:
             continue
@@ -143,11 +139,8 @@ def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor
 
 
 def check_operations(tools: Toolset, store: object, conversation_id: str | None) -> None:
-    """Refuses tools whose operations nothing would know again.
-
-    Raises:
-        TypeError: there is no store, or an operation is per conversation and there is none.
-    """
+    """Refuses tools whose operations nothing would know again, with a `TypeError`: there is no store, or an operation
+    is per conversation and there is none."""
     for tool in tools.values():
         if tool is None or tool.operation is None:
             continue
@@ -163,11 +156,8 @@ def check_operations(tools: Toolset, store: object, conversation_id: str | None)
 
 
 def middleware_of(given: Middleware | Sequence[Middleware] | None) -> tuple[Middleware, ...]:
-    """Returns the middleware that was given as one function, or as several.
-
-    Raises:
-        TypeError: something given is no async function.
-    """
+    """Returns the middleware that was given as one function, or as several; raises a `TypeError` for what is no async
+    function."""
     if given is None:
         return ()
     several = given if isinstance(given, Sequence) else (given,)
@@ -181,12 +171,8 @@ def middleware_of(given: Middleware | Sequence[Middleware] | None) -> tuple[Midd
 
 
 def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset) -> Mapping[str, Executor]:
-    """Returns the executors by the names of their tools.
-
-    Raises:
-        TypeError: something given is no executor.
-        ValueError: an executor is given for a tool that is not there, or that it was made without.
-    """
+    """Returns the executors by the names of their tools; raises a `TypeError` for what is none, and a `ValueError` if
+    one is given for a tool that is not there, or that it was made without."""
     if given is None:
         return {}
     names = {tool.name for tool in tools.values() if tool is not None}

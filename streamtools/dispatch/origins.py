@@ -31,11 +31,7 @@ from .states import Call, Ending, LongResults
 
 def _policies(policy: Any, tools: Toolset) -> Mapping[str, tuple[AnyPolicy, ...]]:
     """Returns the policies of each tool that has any: its own, and that of the pipeline where it names an argument.
-
-    Raises:
-        TypeError: the pipeline's is no policy.
-        ValueError: it names an argument that no tool has.
-    """
+    Raises a `TypeError` if that is no policy, a `ValueError` if it names an argument that no tool has."""
     shared = policies_of(policy)
     found: dict[str, tuple[AnyPolicy, ...]] = {}
     unused = {name for one in shared if isinstance(one, Policy) for name in one.names}
@@ -75,19 +71,11 @@ def origins_of(
     wire: Wire | str | None = None,
     kept: Mapping[str, tuple[Finding, ...]] | None = None,
 ) -> tuple[Index | None, Origins | None]:
-    """Returns the index of the run, and the origins for one of its steps; nothing if no tool has a policy.
-
-    Args:
-        policy: the pipeline's.
-        tools: the tools.
-        index: that of the run, if it has one.
-        limits: how much is indexed.
-        request: the step's, with the history.
-        wire: that of the request, if it is known.
-        kept: the findings that calls were suspended with; their run need not be known.
+    """Returns the index of the run, and the origins for one of its steps; nothing if no tool has a policy. `kept` are
+    the findings that calls were suspended with; their run need not be known.
 
     Raises:
-        TypeError: the history is not known, or the pipeline's is no policy.
+        TypeError: the history is not known, or the pipeline's `policy` is none.
         ValueError: the pipeline's names an argument that no tool has.
     """
     policies = _policies(policy, tools)
@@ -111,8 +99,6 @@ class Origins:
     Args:
         index: the texts of the run; None if they are not known.
         policies: those of each tool, by the name that the model calls.
-        tools: the tools.
-        request: the request of the step.
         wire: that of the request; None: the one that the stream turns out to speak.
         kept: the findings that calls were suspended with.
     """
@@ -192,11 +178,8 @@ class Origins:
 
     def judge(self, call: Call) -> Ending | None:
         """Notes what is known of the origins of a call's arguments, and whether somebody is to be asked; returns the
-        ending of a call that is denied.
-
-        Raises:
-            ToolFailed: a policy that is a function raised, or returned no verdict.
-        """
+        ending of a call that is denied. Raises `ToolFailed` if a policy that is a function raised, or returned no
+        verdict."""
         policies = self._policies.get(call.call.name, ())
         if not policies:
             return None

@@ -168,11 +168,8 @@ def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
 
 
 def _written(value: Any, max_bytes: int | None) -> bytes:
-    """Returns a value as JSON: at once, or in pieces until there are more than `max_bytes`.
-
-    Raises:
-        ToolFailed: the value cannot be written as JSON.
-    """
+    """Returns a value as JSON: at once, or in pieces until there are more than `max_bytes`; raises `ToolFailed` if it
+    cannot be written so."""
     try:
         return _json(value) if max_bytes is None else _in_pieces(value, max_bytes)
     except Exception as error:  # the value's own code runs here: serialisers, properties, generators

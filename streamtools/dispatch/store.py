@@ -352,11 +352,7 @@ def _read(path: str) -> str:
 
 
 def checked_fingerprint(key: str, fingerprint: str, known: str) -> None:
-    """Refuses a call whose key belongs to another one.
-
-    Raises:
-        ToolNotStarted: the fingerprints differ.
-    """
+    """Refuses a call whose key belongs to another one, by its fingerprint, with `ToolNotStarted`."""
     if fingerprint != known:
         raise ToolNotStarted(f"not run: the idempotency key {key!r} belongs to a call with another tool or arguments")
 
@@ -784,12 +780,7 @@ def _after_begin(error: BaseException) -> BaseException:
 
 
 def recorded_value(tool: str, claim: Recorded) -> Any:
-    """Returns the value on record.
-
-    Raises:
-        ToolError: the failure on record.
-        ToolOutcomeUnknown: the record cannot be read.
-    """
+    """Returns the value on record, or raises the failure there; `ToolOutcomeUnknown` if the record cannot be read."""
     if claim.result is None:
         return _TOO_LARGE
     try:

@@ -73,14 +73,9 @@ class Timers:
             self._start()
 
     def at(self, due: float, callback: Callable[[], None], of_owner: set[Timer]) -> Timer:
-        """Calls back at a time of the event loop, or later, and returns the timer.
-
-        Args:
-            due: the time.
-            callback: must not raise or wait.
-            of_owner: the timers of one owner that run, for the owner to stop: each callback holds all that the owner
-                holds. The timer is added to these, and removed when it is over.
-        """
+        """Calls back at a time of the event loop, or later, and returns the timer. `callback` must not raise or wait.
+        The timer is in `of_owner`, for the owner to stop, until it is over: each callback holds all that the owner
+        holds."""
         timer = Timer(self, callback, of_owner)
         of_owner.add(timer)
         self._number += 1

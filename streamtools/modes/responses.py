@@ -57,11 +57,8 @@ class ResponseContent:
 
 
 def content_of(response: Any) -> ResponseContent:
-    """Reads a whole response: a chat completion, an Anthropic message, a message of either, or a text.
-
-    Raises:
-        TypeError: `response` is none of these.
-    """
+    """Reads a whole response: a chat completion, an Anthropic message, a message of either, or a text; raises a
+    `TypeError` for anything else."""
     if isinstance(response, str):
         return ResponseContent(text=_without_thought(response), verbatim=response)
     message = _message(response)
@@ -458,11 +455,8 @@ _MESSAGE_DEPTH = 4  # objects and lists around the text of a user's message: no 
 
 
 def result_text(result: Any) -> str:
-    """Returns a result as text for the model: an observation's content, a string as it is, anything else as JSON.
-
-    Raises:
-        TypeError: the value cannot be written as JSON.
-    """
+    """Returns a result as text for the model: an observation's content, a string as it is, anything else as JSON;
+    raises a `TypeError` if the value cannot be written as JSON."""
     if isinstance(result, Observation):
         return result.model_content
     if isinstance(result, str):
@@ -570,15 +564,9 @@ def _markers() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def with_text_results(messages: Iterable[Any], results: Iterable[Observation]) -> list[Any]:
-    """Returns the same history with the results of calls that waited for an approval when it was written.
-
-    Args:
-        messages: the history, in which the results of these calls' turn stand last. It is not changed.
-        results: one observation for each call that waits.
-
-    Raises:
-        ValueError: the history does not have as many calls that wait as there are results.
-    """
+    """Returns the same history with the results of calls that waited for an approval when it was written. Their turn
+    stands last in the history, which is not changed. Raises a `ValueError` unless it has one call that waits for each
+    result."""
     history = list(messages)
     # Text has no ids: the lines that say that a call waits are replaced in call order, in the last message with any. No
     # peer can write such a line: not a tool (`observed_line`), and not the model, whose messages are left out.

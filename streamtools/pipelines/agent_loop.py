@@ -589,7 +589,10 @@ class AgentLoop:
             self._elsewhere.apply()
         while self.outcome is None:
             if self._events is None:
-                self._decide_before()
+                if self._is_stopped:
+                    self.outcome = "cancelled"
+                elif self._are_tokens_spent():
+                    self.outcome = "budget"
                 if self.outcome is not None:
                     break
                 self._events = self._begin()
@@ -708,13 +711,6 @@ class AgentLoop:
         """True if the run is to end now: steps on record come first."""
         return self._inbox.is_stopped and not (self._journaled is not None and self._journaled.has_next)
 
-    def _decide_before(self) -> None:
-        """Sets the outcome if the model is not to be asked, now that it would be."""
-        if self._is_stopped:
-            self.outcome = "cancelled"
-        elif self._are_tokens_spent():
-            self.outcome = "budget"
-
     def _decide(self, turn: Turn) -> None:
         """Sets the outcome if the model is not to be asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
@@ -795,11 +791,8 @@ class Conversation(Protocol):
         ...
 
     def request(self, messages: list[Any]) -> tuple[list[Any], Any]:
-        """Returns the messages of a request, and the tools or fields to send with them.
-
-        Raises:
-            ExportError: a tool cannot be expressed.
-        """
+        """Returns the messages of a request, and the tools or fields to send with them; raises an `ExportError` if a
+        tool cannot be expressed."""
         ...
 
     def messages(self, turn: Turn) -> list[Any]:
@@ -807,11 +800,7 @@ class Conversation(Protocol):
         ...
 
     def with_results(self, messages: list[Any], results: Iterable[Observation]) -> list[Any]:
-        """Returns a history with the results of calls that waited.
-
-        Raises:
-            ValueError: the calls are not in the history.
-        """
+        """Returns a history with the results of calls that waited; raises a `ValueError` if they are not in it."""
         ...
 
     def only_thinks(self, turn: Turn) -> bool:

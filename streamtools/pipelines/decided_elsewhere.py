@@ -28,12 +28,8 @@ _logger = logging.getLogger("streamtools")
 
 
 class DecidedElsewhere:
-    """The decisions about the calls of one run that came through its inbox: an observer of the run.
-
-    Args:
-        journaled: the run's journal.
-        block: returns the step that goes on, if any.
-    """
+    """The decisions about the calls of one run that came through its inbox: an observer of the run. `block` returns the
+    step that goes on, if any."""
 
     sees_originals = True
     event_types: Collection[type[Event]] | None = frozenset(
@@ -49,11 +45,8 @@ class DecidedElsewhere:
         self._waiting: list[tuple[str, int, str, Decision]] = []  # entry id, step, key
 
     def take(self, entry: Mapping[str, Any], *, is_iterated: bool) -> None:
-        """Takes an entry of the inbox.
-
-        Raises:
-            ValueError, TypeError, LookupError: no journal has written it.
-        """
+        """Takes an entry of the inbox; raises a `ValueError`, `TypeError` or `LookupError` if no journal has written
+        it."""
         step, key = entry["step"], entry["key"]
         if type(step) is not int or type(key) is not str:
             raise ValueError("a step and a key were expected")

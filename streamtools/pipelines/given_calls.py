@@ -155,15 +155,8 @@ async def one_item() -> AsyncIterator[Mapping[str, Any]]:
 
 
 class CallsDecoder:
-    """A decoder that makes the events of calls which came whole: announced, ended, validated.
-
-    Args:
-        calls: the calls.
-        tools: what may be called.
-        stages: the steps that the calls pass.
-        limits: bounds on their arguments, and on the work of judging them.
-        wire: the name of the wire over which they came once; None if nobody knows.
-    """
+    """A decoder that makes the events of calls which came whole: announced, ended, validated. `wire` is the name of
+    that over which they came once; None if nobody knows."""
 
     def __init__(
         self, calls: Sequence[GivenCall], tools: Toolset, stages: StageList, limits: Limits, *, wire: str | None = None

@@ -36,11 +36,7 @@ STOPPED = "the run was stopped"
 
 
 class Inbox:
-    """The entries of one run.
-
-    Args:
-        wire: the wire of its messages.
-    """
+    """The entries of one run, whose messages are of this wire."""
 
     def __init__(self, wire: Wire | str) -> None:
         self._wire = find(wire)
@@ -56,11 +52,7 @@ class Inbox:
         self._runs_in = current_token()
 
     def check(self, act: str, *, is_over: bool) -> None:
-        """Refuses an act on a run that is not going on, or from elsewhere.
-
-        Raises:
-            LocalProtocolError: the run has not begun, or is over, or this is another thread.
-        """
+        """Refuses an act on a run that is not going on, or from another thread, with a `LocalProtocolError`."""
         if self._runs_in is None:
             raise LocalProtocolError(f"{act}: the run has not begun; enter its block first")
         if is_over:
@@ -81,12 +73,9 @@ class Inbox:
         *,
         keep: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Puts in a message of the user's, which is copied, unless *keep* refuses the entry; returns the entry.
-
-        Raises:
-            TypeError: it is neither text nor a message.
-            ValueError: it is no message of a user's on this wire, or *when* is not known.
-        """
+        """Puts in a message of the user's, which is copied, unless *keep* refuses the entry; returns the entry. Raises
+        a `TypeError` if it is neither text nor a message, a `ValueError` if it is none of a user's on this wire, or
+        *when* is not known."""
         if when not in get_args(When):
             raise ValueError(f"unknown when {when!r}; known: {', '.join(get_args(When))}")
         is_list = isinstance(message, Sequence) and not isinstance(message, str)
@@ -146,12 +135,7 @@ class Inbox:
         return [MessageAdded(one["id"], tuple(one["messages"]), when=one["when"]) for one in new]
 
     def history(self, begun_with: Sequence[Any], turns: Iterable[Sequence[Any]]) -> list[Any]:
-        """Returns the messages of a run.
-
-        Args:
-            begun_with: those that it began with.
-            turns: those of each turn, in order.
-        """
+        """Returns the messages of a run that began with some, and had these of each turn, in order."""
         messages, number = list(begun_with), 0
         for number, turn in enumerate(turns, 1):
             messages += self._before(number - 1)

@@ -79,11 +79,7 @@ class _Kept:
 
 
 class Offloads:
-    """The results that one run keeps.
-
-    Args:
-        settings: which, and where.
-    """
+    """The results that one run keeps; `settings` says which, and where."""
 
     def __init__(self, settings: Offloading) -> None:
         self._settings = settings
@@ -123,18 +119,9 @@ class Offloads:
     def shown(
         self, call: Call, step: int, content: str, result: ToolResult | None, *, trusted: bool
     ) -> tuple[str, ToolResult | None, OSError | None]:
-        """Returns what the model is to read of a result: as it is, or its beginning, and then the rest is kept.
-
-        Args:
-            call: the call.
-            step: the number of its step.
-            content: the text.
-            result: the tool's own result, if it made one.
-            trusted: nobody but the user and the program has written it.
-
-        Returns:
-            The text; the result; and the error by which it is in memory alone, if it was to be in a file.
-        """
+        """Returns what the model is to read of a result: as it is, or its beginning, and then the rest is kept; with
+        the result, and the error by which it is in memory alone, if it was to be in a file. `result` is the tool's own;
+        nobody but the user and the program has written a `trusted` one."""
         whole, above = content, self._settings.above
         if result is not None:
             whole = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
@@ -246,12 +233,9 @@ def remove_files(directory: Path, run_id: str) -> None:
 def offloads_of(
     given: int | Offloading, tools: AnyTools | Exports, options: PipelineKeywords
 ) -> tuple[Offloads, list[Any], PipelineKeywords]:
-    """Returns the place for the results of a run, its tools with the reading one, and its options for that.
-
-    Raises:
-        TypeError: the tools were exported already, or *given* is neither a number nor `Offloading`.
-        ValueError: another tool has the name of the reading one.
-    """
+    """Returns the place for the results of a run, its tools with the reading one, and its options for that. Raises a
+    `TypeError` if the tools were exported already, or *given* is neither a number nor `Offloading`; a `ValueError` if
+    another tool has the name of the reading one."""
     settings = given if isinstance(given, Offloading) else None
     if settings is None:
         if not isinstance(given, int) or isinstance(given, bool):

@@ -25,12 +25,8 @@ _MODELS = ("model", "system", "temperature", "max_tokens", "client", "instructio
 
 
 def asynchronous_only(what: str, block: str) -> Callable[..., NoReturn]:
-    """Returns a method that refuses a synchronous ``for`` or ``with``, and says what to write.
-
-    Args:
-        what: the name of such an object, for the message.
-        block: the words between ``async with`` and the colon: a call, and the name of the events.
-    """
+    """Returns a method that refuses a synchronous ``for`` or ``with``, and says what to write. `what` names such an
+    object; `block` are the words between ``async with`` and the colon: a call, and the name of the events."""
     made, _, events = block.rpartition(" as ")
     inside = f"async with {block}:  async for event in {events}: ..."
 
@@ -42,11 +38,8 @@ def asynchronous_only(what: str, block: str) -> Callable[..., NoReturn]:
 
 
 def turned_to(turn: str) -> Callable[[object, str], NoReturn]:
-    """Returns a ``__getattr__`` that says where the turn is, for an attribute that only the turn has.
-
-    Args:
-        turn: the expression for the turn.
-    """
+    """Returns a ``__getattr__`` that says where the turn is, by its expression, for an attribute that only the turn
+    has."""
 
     def refuse(self: object, name: str) -> NoReturn:
         hint = f"; the turn has it, write {turn}.{name}" if name in _TURN else ""

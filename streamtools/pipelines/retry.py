@@ -150,12 +150,8 @@ Prepared = tuple["Source", "ItemDecoder", "DispatchOptions", "StreamFacts"]
 
 
 class Retrying:
-    """The attempts of one step.
-
-    Args:
-        retry: how often, after what, after which pause.
-        requests: the request of each function that may make it, the first and its fallbacks.
-    """
+    """The attempts of one step. `requests` are the request of each function that may make it, the first and its
+    fallbacks."""
 
     def __init__(self, retry: Retry, requests: Sequence[Any]) -> None:
         self.retry = retry
@@ -270,12 +266,9 @@ def attempts_of(
     start: str,
     tools: Toolset,
 ) -> Retrying:
-    """Returns the attempts of a step; the first of `asks` is asked first, the others are its fallbacks.
-
-    Raises:
-        TypeError: `retry` is no `Retry`, or something to ask is no function.
-        ValueError: a call might take effect twice.
-    """
+    """Returns the attempts of a step; the first of `asks` is asked first, the others are its fallbacks. Raises a
+    `TypeError` if `retry` is no `Retry`, or something to ask is no function; a `ValueError` if a call might take effect
+    twice."""
     if retry is not None and not isinstance(retry, Retry):
         raise TypeError(f"retry is a streamtools.Retry(...), not {type(retry).__name__}")
     for ask in asks:

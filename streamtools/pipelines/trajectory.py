@@ -97,7 +97,10 @@ class Trajectory:
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"{what} is a text, not {type(text).__name__}")
         if privacy is not None:
-            _check_privacy(privacy)
+            from ..privacy import Privacy  # most runs have no policy
+
+            if not isinstance(privacy, Privacy):
+                raise TypeError(f"privacy is a streamtools.privacy.Privacy(...), not {type(privacy).__name__}")
         self.privacy = privacy
         """The policy for all that copies the run."""
         self.tool_names: frozenset[str] = frozenset()
@@ -295,13 +298,6 @@ def _checked(observers: Any) -> tuple[Observer, ...]:
             name = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             raise TypeError(f"an observer has a method on_event(event), see streamtools.observers; this is {name}")
     return listed
-
-
-def _check_privacy(privacy: Any) -> None:
-    from ..privacy import Privacy  # most runs have no policy
-
-    if not isinstance(privacy, Privacy):
-        raise TypeError(f"privacy is a streamtools.privacy.Privacy(...), not {type(privacy).__name__}")
 
 
 @dataclass(slots=True, eq=False)

@@ -97,14 +97,12 @@ def findings(
     names: Iterable[str],
     tools: Iterable[str],
 ) -> tuple[Finding, ...]:
-    """Returns what is known of the origins of a call's values.
+    """Returns what is known of the origins of a call's values, for the arguments of these `names`.
 
     Args:
         index: the texts of the run; None if they are not known.
         given: the arguments as the model gave them. An argument that is missing here is the tool's default.
         taken: the arguments as the tool takes them.
-        schema: the JSON Schema of the arguments.
-        names: the arguments to look at.
         tools: the names that may be shown.
     """
     found: list[Finding] = []

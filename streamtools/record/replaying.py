@@ -578,7 +578,8 @@ class Redecoding:
         differs = self._difference(event, made)
         if differs is None:
             self._made.popleft()
-            return _stamped(made, event)
+            place = ("seq", "step", "causes", "time") if isinstance(event, CausedEvent) else ("seq", "step")
+            return replace(made, **{name: getattr(event, name) for name in place})
         # A warning may be the pipeline's own, so that it has to be made only if it stands next.
         if isinstance(event, _EITHER):
             return event
@@ -651,9 +652,3 @@ def _named(name: str, before: Any, now: Any) -> str:
     if name.removeprefix("call.") in _WORDS:
         return f"{name}: {before!r} was recorded, and {now!r} comes out"
     return name
-
-
-def _stamped(made: Event, recorded: Event) -> Event:
-    """Returns the event that was made, in the recorded one's place."""
-    place = ("seq", "step", "causes", "time") if isinstance(recorded, CausedEvent) else ("seq", "step")
-    return replace(made, **{name: getattr(recorded, name) for name in place})

@@ -71,12 +71,9 @@ class Decoding:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Takes the next chunk of the encoded body; yields decoded pieces of at most `SLICE_BYTES`.
-
-        Raises:
-            RemoteProtocolError: the bytes are not encoded in this way.
-            LimitExceeded: the encoded body has more bytes than `Limits(max_stream_bytes=...)`.
-        """
+        """Takes the next chunk of the encoded body; yields decoded pieces of at most `SLICE_BYTES`. Raises a
+        `RemoteProtocolError` if the bytes are not encoded in this way, `LimitExceeded` if they are more than
+        `Limits(max_stream_bytes=...)`."""
         # Empty members or frames decode to nothing, without end: no limit on what comes out would ever see them.
         self._size += len(data)
         if self._size > self._max_size:

@@ -169,12 +169,8 @@ OutputType: TypeAlias = type[Any] | Mapping[str, Any] | ExportedOutput
 
 
 def answer_reader(kind: type[Any] | Mapping[str, Any]) -> Tool[..., Any]:
-    """Returns a tool that takes an answer for its arguments, and returns the value: a dict, by a schema.
-
-    Raises:
-        ToolDefinitionError: no schema can be made of the type.
-        SchemaError: the schema is none, or exceeds a limit.
-    """
+    """Returns a tool that takes an answer for its arguments, and returns the value: a dict, by a schema. Raises a
+    `ToolDefinitionError` if no schema can be made of the type, a `SchemaError` if it is none or exceeds a limit."""
     if isinstance(kind, Mapping):
         return Tool.from_schema(_same, kind, name="output", description="The answer.", pass_as="mapping")
     return Tool.from_model(kind, _same, name="output", description="The answer.")

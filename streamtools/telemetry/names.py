@@ -516,12 +516,8 @@ _PARTS: Mapping[str, str] = {count: facts.part_of for count, facts in COUNTS.ite
 
 
 def checked_prices(prices: Prices | None) -> Prices | None:
-    """Checks the prices, and returns them.
-
-    Raises:
-        ValueError: a price is not for a count of `Usage`.
-        TypeError: they are neither a mapping of mappings nor a function, or a price is not a number.
-    """
+    """Checks the prices, and returns them. Raises a `ValueError` if a price is not for a count of `Usage`; a
+    `TypeError` if they are neither a mapping of mappings nor a function, or a price is not a number."""
     if prices is None or callable(prices):
         return prices
     if not isinstance(prices, Mapping) or not all(isinstance(one, Mapping) for one in prices.values()):
@@ -536,13 +532,8 @@ def checked_prices(prices: Prices | None) -> Prices | None:
 
 
 def cost_of(prices: Prices | None, models: tuple[str | None, ...], usage: Usage | None) -> float | None:
-    """Returns the cost of a response; None if no price is known.
-
-    Args:
-        prices: the prices.
-        models: the model's names, the surest first: the provider's own, and the one that was asked for.
-        usage: the tokens.
-    """
+    """Returns the cost of a response; None if no price is known. `models` are the model's names, the surest first: the
+    provider's own, and the one that was asked for."""
     if prices is None or usage is None:
         return None
     if callable(prices):

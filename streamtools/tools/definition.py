@@ -506,7 +506,10 @@ def of_schema(
         raise refuse(name, "has no schema; pass check=..., which is then all that stands before the function")
     declared = options.output_schema
     placement = Placement.of(function, parameters_of(function, name, require_hints=False), name)
-    _check_placement(placement, pass_as, name)
+    if pass_as == "mapping":
+        placement.only(name, "pass_as='mapping' calls the function with one dict, in its one parameter")
+    if pass_as == "keywords" and placement.var_positional is not None:
+        raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
     if schema is not None and not isinstance(schema, Mapping):
         raise SchemaError(f"schema: expected a JSON object, got {type(schema).__name__}")
     given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
@@ -630,13 +633,6 @@ def _required(description: str, name: str) -> str:
     if not description:
         raise refuse(name, "has no docstring; write one, the model decides by it when to call the tool")
     return description
-
-
-def _check_placement(placement: Placement, pass_as: PassAs, name: str) -> None:
-    if pass_as == "mapping":
-        placement.only(name, "pass_as='mapping' calls the function with one dict, in its one parameter")
-    if pass_as == "keywords" and placement.var_positional is not None:
-        raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:

@@ -62,11 +62,8 @@ def _approved(**_: Any) -> str:
 
 
 def checked_list(tools: Any) -> Any:
-    """Returns the tools; refuses what is no list of them.
-
-    Raises:
-        TypeError: one tool stands there alone, a mapping, or something else.
-    """
+    """Returns the tools; raises a `TypeError` for what is no list of them: one tool alone, a mapping, or something
+    else."""
     if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
         raise TypeError("tools is a mapping; pass its values: tools=[...]")
     if isinstance(tools, (str, Tool, Exported)) or (callable(tools) and not isinstance(tools, Iterable)):

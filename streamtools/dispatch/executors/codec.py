@@ -32,11 +32,8 @@ FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", 
 
 
 def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_bytes: int, **more: Any) -> bytes:
-    """Returns a call that fits its tool as JSON, for a worker that finds the tool by its reference.
-
-    Raises:
-        ToolNotStarted: the arguments do not fit, are no plain JSON, or are larger than `max_bytes`.
-    """
+    """Returns a call that fits its tool as JSON, for a worker that finds the tool by its reference; raises
+    `ToolNotStarted` if the arguments do not fit, are no plain JSON, or are larger than `max_bytes`."""
     bind(tool, call)
     message = {
         "call": {name: getattr(call, name) for name in FIELDS},
@@ -54,11 +51,7 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
 
 
 def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
-    """Returns a tool's value as JSON.
-
-    Raises:
-        ToolFailed: JSON cannot express the value, or not within `max_bytes`.
-    """
+    """Returns a tool's value as JSON; raises `ToolFailed` if JSON cannot express it, or not within `max_bytes`."""
     try:
         data = encode_result(_within(value, max_bytes))
         size = f"{len(data)} bytes" if len(data) > max_bytes else ""
@@ -70,11 +63,8 @@ def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
 
 
 def encode_report(value: Any, max_bytes: int) -> bytes:
-    """Returns a running tool's report as JSON.
-
-    Raises:
-        ToolFailed: JSON cannot express the report, or not within `max_bytes`.
-    """
+    """Returns a running tool's report as JSON; raises `ToolFailed` if JSON cannot express it, or not within
+    `max_bytes`."""
     try:
         data = to_json(_within(value, max_bytes))
         size = f"{len(data)} bytes" if len(data) > max_bytes else ""
@@ -103,10 +93,8 @@ def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
 
 
 def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
-    """Returns where a worker finds the tool, and the tool.
-
-    Args:
-        given: a tool or function that its module knows by its name, or the ``module:qualname`` of one.
+    """Returns where a worker finds the tool, and the tool: one that its module knows by its name, or its
+    ``module:qualname``.
 
     Raises:
         ToolDefinitionError: the tool's module does not know it by that name; or the tool is in ``__main__``, which a
@@ -164,11 +152,8 @@ class TooLarge(Exception):
 
 def _within(value: Any, max_bytes: int) -> Any:
     """Returns the value, with iterators read out into lists. Counts the least size that its JSON can have, so that
-    nothing large is built in vain; objects of other classes count as one byte.
-
-    Raises:
-        TooLarge: that size is more than `max_bytes`.
-    """
+    nothing large is built in vain; objects of other classes count as one byte. Raises `TooLarge` if that is more than
+    `max_bytes`."""
     return _Counted(max_bytes).plain(value, 0)
 
 

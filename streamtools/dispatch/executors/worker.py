@@ -312,13 +312,8 @@ def kill_all_marked(mark: str) -> None:  # pragma: no cover - in a worker
 
 def kill_marked(mark: str, *, proc: Path = PROC, kill: Callable[[int, int], object] = os.kill) -> bool:
     """Kills all other processes that show the mark in their environment. Returns whether some process shows no
-    environment at this moment, so that it may have the mark: look again.
-
-    Args:
-        mark: see `new_mark`.
-        proc: the system's account of its processes.
-        kill: sends a signal to a process.
-    """
+    environment at this moment, so that it may have the mark: look again. `proc` is the system's account of its
+    processes, and `kill` sends a signal to one."""
     hidden = False
     for _ in range(ROUNDS):
         marked, hidden = _look(mark, proc)

@@ -335,7 +335,10 @@ class Reader:
         """Takes the rest of a string from a marker on, if the marker is content."""
         pieces: list[str] = []
         left: int | None = self.limits.max_argument_bytes
-        held = self._hold_apart()
+        if self._from >= 0:
+            self._held.append(self.text[self._from : self.at])
+            self._from = self.at
+        held = len(self._held)
         try:
             end = 0
             while not end:
@@ -352,15 +355,8 @@ class Reader:
             raise NotACall from None
         take("".join(pieces))
 
-    def _hold_apart(self) -> int:
-        """Separates the text held so far from the text that comes; returns the number of its pieces."""
-        if self._from >= 0:
-            self._held.append(self.text[self._from : self.at])
-            self._from = self.at
-        return len(self._held)
-
     def _put_back(self, pieces: list[str], held: int) -> None:
-        """Puts text back that was taken since `_hold_apart`. A marker stands at its beginning, so no line does."""
+        """Puts text back that was taken behind the `held` pieces. A marker stands at its beginning, so no line does."""
         self.text = "".join(pieces) + self.text[self.at :]
         self.at = 0
         self.before = "x"
