@@ -6,10 +6,14 @@ import argparse
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
 
 # The last two as a shell counts them: 128 and the number of the signal, SIGINT and SIGPIPE.
 FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
+
+Run: TypeAlias = Callable[[argparse.Namespace], int | None]
+"""Runs a command; returns the exit status, or None for 0."""
 
 
 class UsageError(Exception):
@@ -26,15 +30,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(
-    commands: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], int | None],
-    *,
-    help: str,
-    description: str,
-    epilog: str,
+    commands: Any, name: str, run: Run | None, *, help: str, description: str, epilog: str
 ) -> argparse.ArgumentParser:
-    """Adds a command with its page of help. `run` returns the exit status, or None for 0."""
+    """Adds a command with its page of help. `run` is None where an action is required."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -45,6 +43,21 @@ def add_command(
     )
     parser.set_defaults(command=run, page=parser.prog)
     return parser
+
+
+def file_actions(
+    commands: Any, name: str, help: str, description: str, epilog: str, *, file: str
+) -> Callable[[str, Run, str, str], argparse.ArgumentParser]:
+    """Adds a command whose actions work on one file, which `file` describes; returns a function that adds an action."""
+    group = add_command(commands, name, None, help=help, description=description, epilog=epilog)
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def action(name: str, run: Run, help: str, description: str) -> argparse.ArgumentParser:
+        parser = add_command(actions, name, run, help=help, description=description, epilog=epilog)
+        parser.add_argument("file", metavar="FILE", type=Path, help=file)
+        return parser
+
+    return action
 
 
 def listed(title: str, names: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import StreamToolsError
 from ..files import write_private
 from ..text import one_line
-from .common import FAILED, UsageError, add_command, cells, pad
+from .common import FAILED, UsageError, add_command, cells, file_actions, pad
 
 if TYPE_CHECKING:
     from ..mcp import Pins, ServerTool, ToolChange
@@ -51,30 +51,19 @@ _LEAST_DIGITS = 6
 
 def add(commands: Any) -> None:
     """Adds the command."""
-    group = add_command(
-        commands, "mcp", _list, help="tools of MCP servers that have changed", description=DESCRIPTION, epilog=EXAMPLES
-    )
+    help = "tools of MCP servers that have changed"
+    group = add_command(commands, "mcp", None, help=help, description=DESCRIPTION, epilog=EXAMPLES)
     subjects = group.add_subparsers(title="subjects", metavar="SUBJECT", required=True)
-    pins = add_command(
-        subjects, "pins", _list, help="the tools as they were approved", description=DESCRIPTION, epilog=EXAMPLES
-    )
-    actions = pins.add_subparsers(title="actions", metavar="ACTION", required=True)
-    _action(actions, "list", _list, "each server's tools, and which have changed", LIST)
-    show = _action(actions, "show", _show, "what has changed", SHOW)
-    approve = _action(actions, "approve", _approve, "let the model have a changed tool", APPROVE)
+    help = "the tools as they were approved"
+    action = file_actions(subjects, "pins", help, DESCRIPTION, EXAMPLES, file="the file of the pins")
+    action("list", _list, "each server's tools, and which have changed", LIST)
+    show = action("show", _show, "what has changed", SHOW)
+    approve = action("approve", _approve, "let the model have a changed tool", APPROVE)
     for parser in (show, approve):
         parser.add_argument("server", metavar="SERVER", help="the server, as listed")
         parser.add_argument("tools", metavar="TOOL", nargs="*", help="its tools, by the server's own names")
     approve.add_argument("--all", action="store_true", help="approve all changes of the server")
     approve.add_argument("--fingerprint", metavar="HEX", help="the beginning of the one tool's fingerprint, as shown")
-
-
-def _action(
-    actions: Any, name: str, run: Callable[[argparse.Namespace], int | None], help: str, description: str
-) -> argparse.ArgumentParser:
-    parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
-    parser.add_argument("file", metavar="FILE", type=Path, help="the file of the pins")
-    return parser
 
 
 def _list(options: argparse.Namespace) -> int | None:

@@ -18,7 +18,7 @@ from ..dispatch.store_sqlite import SqliteStore, StoredCall
 from ..errors import StreamToolsError
 from ..extras import missing
 from ..text import printable
-from .common import add_command, cells, pad
+from .common import cells, file_actions, pad
 
 __all__ = ["add"]
 
@@ -53,28 +53,13 @@ examples:
 
 def add(commands: Any) -> None:
     """Adds the command."""
-    group = add_command(
-        commands,
-        "runs",
-        _list,  # not called: an action is required
-        help="runs with a journal: which go on, ended or died",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-    )
-    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
-    _action(actions, "list", _list, "all runs, a line each", LIST)
-    report = _action(actions, "report", _report, "the dead runs, and what they had begun", REPORT)
+    help = "runs with a journal: which go on, ended or died"
+    action = file_actions(commands, "runs", help, DESCRIPTION, EXAMPLES, file="the file of a journal")
+    action("list", _list, "all runs, a line each", LIST)
+    report = action("report", _report, "the dead runs, and what they had begun", REPORT)
     report.add_argument("--otlp", metavar="URL", type=_address, help="send them as spans to this OTLP endpoint (HTTP)")
-    forget = _action(actions, "forget", _forget, "remove a run", FORGET)
+    forget = action("forget", _forget, "remove a run", FORGET)
     forget.add_argument("run_id", metavar="RUN", help="the run's id, as listed")
-
-
-def _action(
-    actions: Any, name: str, run: Callable[[argparse.Namespace], int | None], help: str, description: str
-) -> argparse.ArgumentParser:
-    parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
-    parser.add_argument("file", metavar="FILE", type=Path, help="the file of a journal")
-    return parser
 
 
 def _address(text: str) -> str:

@@ -19,7 +19,7 @@ from ..dispatch.results import encode_error, encode_result
 from ..dispatch.store_sqlite import SqliteStore, StoredCall
 from ..errors import StreamToolsError, ToolError
 from ..text import printable
-from .common import add_command, cells, pad
+from .common import cells, file_actions, pad
 
 T = TypeVar("T")
 
@@ -50,33 +50,18 @@ examples:
 
 def add(commands: Any) -> None:
     """Adds the command."""
-    group = add_command(
-        commands,
-        "store",
-        _list,  # not called: an action is required
-        help="calls whose end is not known, and what became of them",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-    )
-    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = _action(actions, "list", _list, "the calls that run, or whose end is not known", LIST)
+    help = "calls whose end is not known, and what became of them"
+    action = file_actions(commands, "store", help, DESCRIPTION, EXAMPLES, file="a file of a SqliteStore")
+    show = action("list", _list, "the calls that run, or whose end is not known", LIST)
     show.add_argument("--all", action="store_true", help="show calls on record, too")
-    release = _action(actions, "release", _release, "let a call run again", RELEASE)
-    complete = _action(actions, "complete", _complete, "put a call's result on record", COMPLETE)
+    release = action("release", _release, "let a call run again", RELEASE)
+    complete = action("complete", _complete, "put a call's result on record", COMPLETE)
     for parser in (release, complete):
         parser.add_argument("key", type=_text, metavar="KEY", help="the call's key, as listed")
         parser.add_argument("--force", action="store_true", help="even if it still runs")
     result = complete.add_mutually_exclusive_group()
     result.add_argument("--result", type=_json, metavar="JSON", help="what the tool returned (default: null)")
     result.add_argument("--error", type=_text, metavar="TEXT", help="the call failed: what the model reads of it")
-
-
-def _action(
-    actions: Any, name: str, run: Callable[[argparse.Namespace], None], help: str, description: str
-) -> argparse.ArgumentParser:
-    parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
-    parser.add_argument("file", metavar="FILE", type=Path, help="a file of a SqliteStore")
-    return parser
 
 
 def _text(text: str) -> str:
