@@ -137,11 +137,8 @@ class _History:
                 self._add_results(entry)
         for message, known in zip(self._messages, read, strict=True):
             if not known:
-                self._add_all(message)
-
-    def _add_all(self, message: Any) -> None:
-        for text in _strings(message):
-            self._index.add(_OTHER, text)
+                for text in _strings(message):
+                    self._index.add(_OTHER, text)
 
     def _add_prompt(self, prompt: Prompt) -> None:
         texts = [block.text for block in prompt.blocks if isinstance(block, Text)]

@@ -236,7 +236,10 @@ class LiveView:
         elif path == EVENTS:
             await self._serve_events(receive, send)
         elif path == "":
-            await self._serve_page(scope, send)
+            # An empty picture: the first event of the stream brings everything.
+            data = Picture(self.watch.picture.title).patch()
+            html = document(data, live=self.url(f"{scope.get('root_path', '')}/{EVENTS}"))
+            await _answer(send, 200, html.encode("utf-8", "replace"), (b"content-type", b"text/html; charset=utf-8"))
         else:
             await _answer(send, 404, b"there is nothing here", _PLAIN)
 
@@ -260,12 +263,6 @@ class LiveView:
         host = _PORT.sub("", named[0].decode("latin-1").lower())
         address = str((scope.get("server") or ("",))[0]).lower()
         return host in self._hosts or (host != "" and host in (address, f"[{address}]"))
-
-    async def _serve_page(self, scope: _Message, send: Callable[[_Message], Awaitable[None]]) -> None:
-        # An empty picture: the first event of the stream brings everything.
-        data = Picture(self.watch.picture.title).patch()
-        html = document(data, live=self.url(f"{scope.get('root_path', '')}/{EVENTS}"))
-        await _answer(send, 200, html.encode("utf-8", "replace"), (b"content-type", b"text/html; charset=utf-8"))
 
     async def _serve_events(
         self, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
