@@ -156,16 +156,8 @@ class JournaledRun:
         return next((seen for seen in self._known or () if seen.call_id == call_id), None)
 
     async def begin(self, inbox: Inbox, *observers: Observer) -> None:
-        """Takes the lease of the run, and reads what is on record.
-
-        Args:
-            inbox: what people have put into the run.
-            observers: those that belong to the journal, too.
-
-        Raises:
-            RunStillRunning: somebody else runs it.
-            JournalError: another run has this id.
-        """
+        """Takes the lease of the run, and reads what is on record. `observers` belong to the journal, too. Raises
+        `RunStillRunning` if somebody else runs it, a `JournalError` if another run has this id."""
         self._lease, found = await self._journal.begin(self._run.run_id, self._first, self._run.name)
         self._on_record.extend(found)
         self._inbox, self._marker = inbox, self._lease.marker
@@ -191,16 +183,7 @@ class JournaledRun:
     def next_block(
         self, tools: AnyTools | Any, request: Mapping[str, Any], options: PipelineKeywords
     ) -> Pipeline | None:
-        """Returns the next step, if its response is on record.
-
-        Args:
-            tools: as for `pipeline`.
-            request: the messages that the step was asked with.
-            options: those of the run's steps.
-
-        Raises:
-            JournalError: the record cannot be read.
-        """
+        """Returns the next step, if its response is on record; raises a `JournalError` if that cannot be read."""
         self._known = None
         if not self._on_record:
             return None
@@ -249,11 +232,8 @@ class JournaledRun:
         return origins_of(options.get("policy"), toolset_of(tools), self._run.origins, limits)[1]
 
     async def end_step(self, turn: Turn) -> None:
-        """Keeps the ends of a step that is over.
-
-        Raises:
-            JournalError: its response could not be stored, or the run was taken over before a call of it began.
-        """
+        """Keeps the ends of a step that is over. Raises a `JournalError` if its response could not be stored, or the
+        run was taken over before a call of it began."""
         if self._lost is not None:
             raise self._lost
         if self._known is not None:
@@ -268,10 +248,7 @@ class JournaledRun:
 
     async def leave(self, outcome: str | None) -> None:
         """Stores the end of this visit to the run, and gives the lease back. Done, too, if the wait is cancelled.
-
-        Raises:
-            JournalError: the run was taken over, or its file failed.
-        """
+        Raises a `JournalError` if the run was taken over, or its file failed."""
         if self._lease is not None:
             end, self._lease = partial(self._lease.end, outcome, self._ends, self._read_elsewhere), None
             ours = (self, *self._observers)
@@ -284,12 +261,8 @@ class JournaledRun:
     # -- the inbox --
 
     def put(self, entry: Mapping[str, Any]) -> None:
-        """Stores what is put into the run here, until the model has read it.
-
-        Raises:
-            TypeError, ValueError: it is no JSON, or too large.
-            LocalProtocolError: the store is closed.
-        """
+        """Stores what is put into the run here, until the model has read it. Raises a `TypeError` or `ValueError` if it
+        is no JSON, or too large; a `LocalProtocolError` if the store is closed."""
         if self._lease is not None:
             written = {"kind": entry["kind"], "message": entry.get("messages"), "when": entry.get("when")}
             self._putting.append(self._lease.put(entry["id"], written))
@@ -341,11 +314,7 @@ class JournaledRun:
         self._noting.append(waiter)
 
     async def noted(self) -> None:
-        """Waits until it is in the journal which calls wait.
-
-        Raises:
-            JournalError: it could not be stored.
-        """
+        """Waits until it is in the journal which calls wait; raises a `JournalError` if it could not be stored."""
         while self._noting:
             await self._stored(self._noting[0], "which calls wait")
             del self._noting[0]

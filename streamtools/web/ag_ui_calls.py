@@ -38,12 +38,7 @@ class _Call:
 
 
 class CallsShown:
-    """The calls of one run.
-
-    Args:
-        place: that of the run.
-        answered: the ids of the calls whose results the client has.
-    """
+    """The calls of one run; `answered` are the ids of those whose results the client has."""
 
     def __init__(self, place: RunPlace, answered: Collection[str]) -> None:
         self._place = place

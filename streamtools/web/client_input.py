@@ -160,11 +160,8 @@ class ClientInput:
 
 
 def read_file(url: BodyValue, media_type: BodyValue | None, filename: BodyValue | None = None) -> UserFile:
-    """Returns a file, whose content is base64 if it is here.
-
-    Raises:
-        BadRequest: it is neither a ``data:`` nor an ``https:`` URL, or its type is none.
-    """
+    """Returns a file, whose content is base64 if it is here; raises a `BadRequest` if it is neither a ``data:`` nor an
+    ``https:`` URL, or its type is none."""
     address = url.text()
     content = None
     if address[:5].lower() == "data:":
@@ -202,11 +199,7 @@ def _media_type(url: BodyValue, given: BodyValue | None, content: tuple[str | No
 
 
 def user_message(message: BodyValue, message_id: str, parts: list[UserText | UserFile]) -> UserMessage:
-    """Returns a message of its parts, without blank texts.
-
-    Raises:
-        BadRequest: nothing is left.
-    """
+    """Returns a message of its parts, without blank texts; raises a `BadRequest` if nothing is left."""
     kept = tuple(one for one in parts if isinstance(one, UserFile) or one.text.strip())
     if not kept:
         raise message.refused("the message says nothing")
@@ -214,11 +207,8 @@ def user_message(message: BodyValue, message_id: str, parts: list[UserText | Use
 
 
 def read_tool(tool: BodyValue, description: BodyValue | None, limits: Limits) -> tuple[BodyValue, str, ClientTool]:
-    """Returns a tool that a client declares, with its name and the place of that.
-
-    Raises:
-        BadRequest: it is no such declaration, or exceeds a bound.
-    """
+    """Returns a tool that a client declares, with its name and the place of that; raises a `BadRequest` if it is no
+    such declaration, or exceeds a bound."""
     place, parameters = tool.need("name"), tool.get("parameters")
     name = place.text(limits.max_name_bytes)
     if not name or not name.isprintable():

@@ -51,11 +51,7 @@ def _done_outside(arguments: dict[str, Any]) -> NoReturn:
 
 
 def written_tools(declared: Sequence[ClientTool]) -> bytes | None:
-    """Returns tools to be kept; None if there are none.
-
-    Raises:
-        BadRequest: they are too large.
-    """
+    """Returns tools to be kept; None if there are none. Raises a `BadRequest` if they are too large."""
     if not declared:
         return None
     rows = [[tool.name, tool.description, tool.parameters] for tool in declared]
@@ -68,11 +64,7 @@ def written_tools(declared: Sequence[ClientTool]) -> bytes | None:
 
 
 def read_tools(written: bytes | None) -> tuple[ClientTool, ...]:
-    """Returns tools that were kept.
-
-    Raises:
-        ValueError: nobody here has written this.
-    """
+    """Returns tools that were kept; raises a `ValueError` if nobody here has written this."""
     if written is None:
         return ()
     found = []

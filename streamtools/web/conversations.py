@@ -67,11 +67,7 @@ class ChatTurn:
 
 
 class Conversations:
-    """The conversations in a journal's file.
-
-    Args:
-        store: the file.
-    """
+    """The conversations in a journal's file, the store."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
@@ -144,11 +140,8 @@ class Conversations:
         tools: tuple[ClientTool, ...],
         head: str | None,
     ) -> ChatTurn | None:
-        """Adds a run, and makes it the conversation's end; None if that is not `head` any more.
-
-        Raises:
-            BadRequest: the tools are too large.
-        """
+        """Adds a run, and makes it the conversation's end; None if that is not `head` any more. Raises a `BadRequest`
+        if the tools are too large."""
         turn = ChatTurn(chat_id, "", before, message, tools, 0, None, None, None)
         return await self._store.hand_over(partial(_begin, turn, _written(message), written_tools(tools), head))()
 
@@ -166,11 +159,7 @@ class Conversations:
         check: Callable[[sqlite3.Connection], None],
     ) -> Waiter:
         """Hands over what a visit has come to, with the keys of the calls whose end is not known; `check` runs in the
-        same transaction, and may raise.
-
-        Raises:
-            PydanticSerializationError: a message is no JSON.
-        """
+        same transaction, and may raise. Raises a `PydanticSerializationError` if a message is no JSON."""
         values = (wire, to_json(added), outcome, json.dumps(unsettled) if unsettled else None, run_id)
 
         def work(connection: sqlite3.Connection) -> None:

@@ -205,11 +205,7 @@ def written_entries(entries: Sequence[Entry]) -> bytes:
 
 
 def read_entries(body: Any) -> Iterator[Entry]:
-    """Yields the entries of a row.
-
-    Raises:
-        JournalError: no log has written it.
-    """
+    """Yields the entries of a row; raises a `JournalError` if no log has written it."""
     try:
         if type(body) is not bytes or len(body) > MAX_BODY_BYTES:
             raise ValueError("so many bytes were not expected")

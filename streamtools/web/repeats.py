@@ -47,11 +47,8 @@ def rested_at(seen: Sequence[Entry], call_ids: Collection[str]) -> VisitEnd | No
 
 
 async def repeated(journal: Journal, run_id: str, given: ClientInput, seen: Sequence[Entry]) -> int | None:
-    """Returns the number of the entry behind which a run has gone on with these results; None if it has not.
-
-    Raises:
-        ChatConflict: it has gone on with other results.
-    """
+    """Returns the number of the entry behind which a run has gone on with these results; None if it has not. Raises a
+    `ChatConflict` if it has gone on with other results."""
     answered = {
         call_id: one
         for call_id, steps in steps_asked(seen).items()

@@ -156,10 +156,6 @@ class ChatRuns:
     async def take(self, given: ClientInput, *, by: str | None = None) -> Joined:
         """Does what a client asks for: begins a run, or goes on with one. The same request again begins nothing.
 
-        Args:
-            given: what the client has sent.
-            by: who it is, for decisions.
-
         Raises:
             ChatConflict: the conversation has a run that goes on, or waits for people; or an answer is to nothing.
             BadRequest: the request cannot be taken.
@@ -191,11 +187,8 @@ class ChatRuns:
         return Joined(head, -1) if head is not None and await self._go_on(head) else None
 
     async def joined(self, chat_id: str, number: int, seq: int) -> Joined | None:
-        """Returns the place at which a client that comes back goes on reading; None if nothing is left to read.
-
-        Raises:
-            ChatConflict: the log of the run has expired.
-        """
+        """Returns the place at which a client that comes back goes on reading; None if nothing is left to read. Raises
+        a `ChatConflict` if the log of the run has expired."""
         turn = await self._conversations.turn(f"{chat_id}/{number}")
         if turn is None or turn.chat_id != chat_id:
             raise ChatConflict("expired", "there is no such run any more; load the conversation anew")
@@ -233,16 +226,9 @@ class ChatRuns:
     async def history(
         self, chat_id: str, *, before: str | None = None, limit: int | None = None
     ) -> list[ChatTurn] | None:
-        """Returns the runs of a conversation up to its latest one, without branches beside; None if there are none.
-
-        Args:
-            chat_id: the conversation.
-            before: the id of a run of it: return those before it.
-            limit: return the latest so many, and fewer where they have more than 16 MiB.
-
-        Raises:
-            ChatConflict: the conversation has no run `before`.
-        """
+        """Returns the runs of a conversation up to its latest one, or `before` a run of it, without branches beside;
+        None if there are none. They are `limit` at most, and fewer where they have more than 16 MiB. Raises a
+        `ChatConflict` if the conversation has no run `before`."""
         last = await self._conversations.head(chat_id)
         if last is None:
             return None
@@ -254,11 +240,8 @@ class ChatRuns:
         return [] if last is None else await self._conversations.up_to(last, limit)
 
     async def finished_parts(self, turn: ChatTurn) -> tuple[AssistantPart, ...] | None:
-        """Returns the answer of a run, as its stream has shown it; None while it goes on.
-
-        Raises:
-            JournalError: the file cannot be read, or the policy has failed.
-        """
+        """Returns the answer of a run, as its stream has shown it; None while it goes on. Raises a `JournalError` if
+        the file cannot be read, or the policy has failed."""
         if turn.outcome is None or turn.added is None or turn.wire is None or turn.run_id in self._live:
             return None
         kept = await self._kept(turn)

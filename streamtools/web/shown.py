@@ -112,12 +112,8 @@ def is_pending(event: Event) -> bool:
 
 
 class ShownRun:
-    """What the readers of one run have been shown, and what is to be added.
-
-    Args:
-        entries: those of earlier visits.
-        visit: how many there were. One that died at once has written nothing.
-    """
+    """What the readers of one run have been shown, and what is to be added. `entries` are those of earlier visits, and
+    `visit` is how many there were: one that died at once has written nothing."""
 
     def __init__(self, entries: Iterable[Entry] = (), visit: int = 0) -> None:
         self._steps: dict[int, _Step] = {}
@@ -143,12 +139,7 @@ class ShownRun:
             step.note(entry)
 
     def added(self, event: Event, seq: int) -> list[Event]:
-        """Returns what to add to the log for an event of this visit.
-
-        Args:
-            event: as the run has it.
-            seq: a number in front of it, for a retraction.
-        """
+        """Returns what to add to the log for an event of this visit, with a number in front of it for a retraction."""
         if is_pending(event):
             return []
         if isinstance(event, StepStart):

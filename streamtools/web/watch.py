@@ -14,12 +14,7 @@ from anyio import CancelScope
 
 
 class StreamWatch:
-    """Watches over the writer of one stream.
-
-    Args:
-        silence_s: seconds after which something has to be sent.
-        send_s: seconds that one send may take.
-    """
+    """Watches over the writer of one stream: after `silence_s` something has to be sent; one send may take `send_s`."""
 
     def __init__(self, silence_s: float, send_s: float) -> None:
         self._silence_s, self._send_s = silence_s, send_s
