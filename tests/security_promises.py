@@ -503,6 +503,10 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/web/test_chat_app.py::test_a_log_in_memory_and_a_deleted_conversation",
             "tests/web/test_deleted_chats.py"
             "::test_a_removed_conversation_leaves_no_record_no_decision_no_answer_and_no_file",
+            "tests/web/test_deleted_chats.py"
+            "::test_what_other_processes_begin_while_a_conversation_is_removed_is_removed_too_or_does_nothing",
+            "tests/web/test_equal_requests.py"
+            "::test_equal_requests_at_once_begin_one_run_and_each_reads_its_whole_answer",
             "tests/durable/test_journaled_runs.py::test_a_killed_run_goes_on_with_every_effect_once_and_its_page_has_every_event_once",
         ),
     ),
