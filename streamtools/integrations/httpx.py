@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterato
 from concurrent.futures import wait
 from contextvars import Context, copy_context
 from functools import cache, partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 import anyio
@@ -230,12 +229,7 @@ class Tap(_Transport):
         await self._transport.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __enter__(self) -> Any:
@@ -243,12 +237,7 @@ class Tap(_Transport):
         self._transport.__enter__()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- copies ----------------------------------------------------------------------------------------------------

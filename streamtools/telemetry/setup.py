@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -160,9 +159,7 @@ class Telemetry:
     def __enter__(self) -> Telemetry:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.shutdown()
 
 
