@@ -61,7 +61,11 @@ def tables() -> ModuleType:
 def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
     for path in tables().PAGES:
         written = path.read_text(encoding="utf-8")
-        assert tables().with_tables(written) == written, "run: python docs/tables.py"
+        made = tables().with_tables(written)
+        if sys.version_info >= (3, 13):  # whose argparse writes `-o, --output FILE`, and breaks lines otherwise
+            written = re.sub(r"(-\w) ([A-Z]+), (--[\w-]+) \2", r"\1, \3 \2", written)
+            made, written = " ".join(made.split()), " ".join(written.split())
+        assert made == written, "run: python docs/tables.py"
 
 
 # -- the pages about wires ---------------------------------------------------------------------------------------------
