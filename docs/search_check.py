@@ -49,7 +49,7 @@ FIRST = {
 MORE = {
     "start/install/": "requirements, python version, supported python, trio support",
     "start/first-agent/": "getting started, quickstart, hello world, tutorial",
-    "start/fastapi/": "chat ui, streamlit, gradio",
+    "start/fastapi/": "chat ui",
     "start/coming-from/ frameworks/": "langchain, llamaindex, openai agents sdk, crewai, autogen, pydantic ai, pydanticai, "
     "migrate from langchain, use with pydantic-ai, use with openai agents, wrap existing loop",
     "start/when-not/": "when not to use, comparison with langchain, temporal, rag, vector search, embeddings, time travel",
@@ -88,7 +88,7 @@ MORE = {
     "guide/models-without-tools/ guide/text-tool-calls/": "models without tool calling, react prompting, xml tool calls, small model tool calling",
     "guide/text-tool-calls/": "hermes format, llama tool calls in text, chain of thought, qwen tool call parser, vllm tool parser",
     "guide/consumers/": "multiple consumers, tee stream, backpressure, branch",
-    "guide/sync/": "synchronous, no running event loop, sync client",
+    "guide/sync/": "streamlit, gradio, synchronous, no running event loop, sync client",
     "guide/images/": "images, multimodal, vision, audio, pdf input, file upload, return image from tool, image input, return file",
     "guide/hand-offs/": "subagent, multi agent, handoff, agent as tool, delegate to another agent, orchestrating multiple agents, a2a",
     "web/endpoint/": "starlette, streaming to browser, server sent events, sse, slow client, heartbeat, keepalive, cors, docker, aws lambda, "

@@ -119,13 +119,13 @@ function variants(phrase) {  // the phrase, with neighbours joined and words spl
   for (let length = 2; length <= 3; length++)
     for (let at = 0; at + length <= phrase.length; at++) {
       const joined = phrase.slice(at, at + length).join("");
-      if (words.has(joined)) all.push({ words: [...phrase.slice(0, at), joined, ...phrase.slice(at + length)], worth: 1 });
+      if (words.has(joined)) all.push({ words: [...phrase.slice(0, at), joined, ...phrase.slice(at + length)], worth: 0.95 });
     }
   phrase.forEach((word, at) => {
     for (let cut = 2; cut < word.length - 1; cut++) {
       const parts = [word.slice(0, cut), word.slice(cut)];
       if (parts.every((part) => words.get(part)?.pages.size > 2))
-        all.push({ words: [...phrase.slice(0, at), ...parts, ...phrase.slice(at + 1)], worth: words.has(word) ? 0.6 : 1 });
+        all.push({ words: [...phrase.slice(0, at), ...parts, ...phrase.slice(at + 1)], worth: words.has(word) ? 0.6 : 0.8 });
     }
   });
   return all;
@@ -178,7 +178,7 @@ function score(page, terms, weights, exact) {
   if (matched < 0.34) return { sum: 0 };
   const body = terms.reduce((sum, { weight }, at) => sum + weight * best[at], 0) / whole;
   const prior = exact && page.place.startsWith("reference/") ? 1 : page.prior;
-  return { sum: matched * matched * (prior * (body + close) + NAME * name), items };
+  return { sum: matched * (prior * (body + close) + NAME * name), items };
 }
 
 function answer(input) {
