@@ -25,9 +25,9 @@ DOCS = REPOSITORY / "docs"
 BUILD = REPOSITORY / "build" / "docs"
 ROOT_PAGES = {"SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md", "CONVENTIONS.md": "conventions.md"}
 """The pages of the repository's root, and where they are on the site."""
-BEHIND = {  # what a match on these pages counts, beside 1 on a page that explains: a reader who is new wants those first
-    "changelog/": 0.3, "conventions/": 0.3, "reference/api/": 0.4, "internals/": 0.4, "architecture/": 0.6, "examples/": 0.6,
-    "figures/": 0.8, "dependencies/": 0.8, "reference/": 0.9,
+BEHIND = {  # what a match on these pages counts, beside 1 on a page that explains, which a new reader wants first
+    "changelog/": 0.3, "conventions/": 0.3, "reference/api/": 0.4, "internals/": 0.4, "architecture/": 0.6,
+    "examples/": 0.6, "figures/": 0.8, "dependencies/": 0.8, "reference/": 0.9,
 }  # fmt: skip
 _LINK = re.compile(r"(\]\()((?!\w+:)[^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2$\n?", re.MULTILINE | re.DOTALL)
@@ -103,7 +103,7 @@ def label_cells(page: str) -> str:
 
 
 def write_search(site: Path) -> list[str]:
-    """Puts our worker in the place of Zensical's, and what it ranks by into the index; returns what is wrong with the words."""
+    """Replaces Zensical's worker by ours, and adds what that ranks by to the index; returns what is wrong."""
     words = tomllib.loads((DOCS / "search_words.toml").read_text(encoding="utf-8"))
     phrases = {page.removesuffix("index.md").removesuffix(".md"): row.split(", ") for page, row in words.items()}
     data = json.loads((site / "search.json").read_text(encoding="utf-8"))
@@ -115,8 +115,8 @@ def write_search(site: Path) -> list[str]:
     _write(site / "search.json", json.dumps(data))
     [worker] = (site / "assets/javascripts/workers").glob("search.*.js")
     shutil.copy(DOCS / "search_worker.js", worker)
-    pages = set(sources())
-    return [f"no such page: {page}" for page in set(words) - pages] + [f"no words for {page}" for page in pages - set(words)]
+    lost, without = words.keys() - sources(), sources().keys() - words
+    return [f"no such page: {page}" for page in lost] + [f"no words for {page}" for page in without]
 
 
 def _listed(nav: list[dict[str, Any]], pages: Path, title: str = "") -> Iterator[str]:

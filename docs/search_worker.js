@@ -8,8 +8,8 @@ In: {type: 0, data: search.json}, then {type: 2, data: {input, page}}. Out: {typ
 "use strict";
 const STOP = new Set(
   ("a about after an and any are as at be before but by can do does for from get has have how i if in into is it its " +
-    "make me my no not of off on or our should so than that the their them then there this to up use using we what when where which " +
-    "while who why will with without you your").split(" "),
+    "make me my no not of off on or our should so than that the their them then there this to up use using we what " +
+    "when where which while who why will with without you your").split(" "),
 );
 const NAME = 12, TITLE = 4, HEADING = 2.5, TEXT = 1;  // what a match counts, by its place
 const UNKNOWN = 0.8;  // what a word counts that the site does not have
@@ -27,7 +27,7 @@ function stem(word) {
   for (const [ending, instead] of ENDINGS) {
     const base = word.replace(ending, instead);
     if (base === word || base.length < 3 || !/[aeiouy]/.test(base)) continue;
-    return base.replace(/([bdglmnprt])\1$/, "$1").replace(/at$/, "").replace(/([^aeiou])i$/, "$1y") || word;
+    return base.replace(/at$/, "").replace(/([bdglmnprt])\1$/, "$1").replace(/([^aeiou])i$/, "$1y") || word;
   }
   return word;
 }
