@@ -98,7 +98,7 @@ function term(word) {  // the words of the site that a word of the phrase stands
   const hit = (entry, worth) => { hits.set(entry.id, worth); entry.pages.forEach((page) => found.add(page)); };
   for (const [other, entry] of words) {
     if (other === word) hit(entry, 1);
-    else if (entry.stem === root) hit(entry, 0.95);
+    else if (entry.stem === root) hit(entry, 0.9);
   }
   if (word.length > 1)
     for (const [other, entry] of words)
