@@ -45,6 +45,8 @@ PAGES = [
             "frameworks.md",
             "view.md",
             "see/debugging.md",
+            "providers/anthropic_messages.md",
+            "providers/openai_chat_completions.md",
             "providers/own-provider.md",
             "providers/token-counts.md",
             "reference/events.md",
