@@ -149,8 +149,9 @@ def _plain(arguments: Any) -> Any:
     try:
         written = json.dumps(dict(arguments), allow_nan=False)
         plain = json.loads(written)
+        json.dumps(plain, ensure_ascii=False).encode()  # a lone surrogate could be sent to no model
     except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
-        pass
+        plain = None
     if plain is None or plain.keys() != arguments.keys():
         kind = type(arguments).__name__
         raise TypeError(f"Decision: expected arguments as a mapping of names to JSON, got another {kind}")

@@ -67,7 +67,7 @@ class Edits:
 
     async def apply_as_on_record(self, call: Call, store: IdempotencyStore | None) -> None:
         """Binds a call that has perhaps run before to the arguments that it was approved with then, if they were
-        edited.
+        edited; notes whether somebody has decided about it.
 
         Raises:
             ToolNotStarted: the store failed.
@@ -80,6 +80,7 @@ class Edits:
             raise
         except Exception as error:
             raise ToolNotStarted(f"not run: the store raised {type_name(error)}") from error
+        call.is_decided = bool(found)
         edited = found[-1].arguments if len(found) == 1 else None
         if edited is not None:
             self.bind_again(call, edited)
@@ -92,6 +93,11 @@ class Edits:
         except InvalidArguments:
             return
 
+    def take_back(self, call: Call, bound: Bound) -> None:
+        """Binds a call to the arguments of the model again, since it has not begun with others."""
+        call.bind(bound)
+        call.edited = call.refined = None
+
     def noted(self, call: Call, content: str | Callable[[], str], ending: Ending) -> tuple[str, Ending]:
         """Returns what the model reads of an edited call, and its ending: behind the result it reads what was run."""
         assert call.edited is not None, "it was edited"
@@ -102,6 +108,8 @@ class Edits:
 
     def _plain(self, call: Call, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Returns edited arguments as the tool takes them."""
+        if call.call.kind == "approval":
+            raise InvalidArguments("the provider runs this call, and takes no other arguments for it")
         found = arguments_of(json.dumps(dict(arguments)), self.limits)
         if isinstance(found, str):
             raise InvalidArguments(words_of_problem(found, self.limits))
@@ -117,8 +125,7 @@ class Edits:
                 raise refused.error
         except ToolError:
             assert before[0] is not None, "it was validated"
-            call.bind(before[0])
-            call.edited = call.refined = None
+            self.take_back(call, before[0])
             call.findings, call.conflict = before[1:]
             raise
 

@@ -75,15 +75,12 @@ class _OnRecord:
         self._later.append(event)
         if is_repeated:
             return
-        asked = [call for call in self.transitions.calls.values() if self._may_have_begun(call)]
+        asked = [call for call in self.transitions.calls.values() if call.state == self.state]
         self._open = len(asked)
         for call in asked:
             self.transitions.work(call, partial(self._ask, call))
         if not asked:
             self._go_on()
-
-    def _may_have_begun(self, call: Call) -> bool:
-        return call.state == self.state and (call.tool is None or self._has_effect(call))
 
     def _has_effect(self, call: Call) -> bool:
         tool = call.tool
@@ -102,15 +99,20 @@ class _OnRecord:
             return False
 
     async def _ask(self, call: Call) -> None:
+        ending: Ending | None = None
+        may_have_begun = call.tool is None or self._has_effect(call)
         try:
-            fingerprint = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
-            ending = await self.transitions.ran_before(call, fingerprint)
+            if may_have_begun:
+                fingerprint = "" if call.bound is not None else call_fingerprint(call.call.name, _arguments(call.call))
+                ending = await self.transitions.ran_before(call, fingerprint)
+            else:  # but it was perhaps approved with other arguments, or denied
+                await self.transitions.look_up_decision(call)
         except ToolNotStarted as error:  # now, but it may have run before
             unknown = ToolOutcomeUnknown(_UNASKED)
             unknown.__cause__ = error
-            ending = failure(unknown)
+            ending = failure(unknown if may_have_begun else error)
         except (ValueError, RecursionError):  # its arguments are no JSON: it was never claimed
-            ending = None
+            pass
         if ending is not None and call.state == self.state:
             self.transitions.count_begun(call)
             await self._end(call, ending)

@@ -307,6 +307,7 @@ class Call:
     is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
     refined: Mapping[str, Any] | None = None  # its arguments, if a person or its middleware has changed them
     edited: Mapping[str, Any] | None = None  # those of the person, as they were given
+    is_decided: bool = False  # somebody has decided about it before, by the store
     is_edited: bool = False  # it is being changed so, and takes no other decision
     timer: Timer | None = None  # cancels the attempt then
     cancelled_at: float = math.inf  # the loop's time at which it was cancelled

@@ -56,7 +56,7 @@ from ..events import (
 from ..limits import Limits
 from ..parts import OUTCOMES, ToolCall, Usage
 from ..text import one_line, type_name
-from ..tools import Tool, Toolset
+from ..tools import Bound, Tool, Toolset
 from ..tools.context import key_prefix
 from . import approval, endings
 from .approval import Approver, Decision, Resolution
@@ -262,7 +262,7 @@ class Transitions:
         """Runs a call to its observation."""
         carried = self.options.carried
         try:
-            if carried is not None and await carried.serves(call):
+            if carried is not None and call.edited is None and await carried.serves(call):
                 pass
             elif self.options.middleware or call.ready[0].middleware is not None:
                 await run_inside(self._attempts, call)
@@ -524,10 +524,29 @@ class Transitions:
     async def ran_before(self, call: Call, fingerprint: str) -> Ending | None:
         """Returns the ending of a call that has run before, by the store; see `Attempts.ran_before`."""
         with CancelScope() as call.scope:
-            if call.bound is not None:
-                await self.edits.apply_as_on_record(call, self.options.store)
-            return await self._attempts.ran_before(call, fingerprint)
+            bound, ending = await self._look_up_edits(call), await self._attempts.ran_before(call, fingerprint)
+            if ending is None and bound is not None:
+                self.edits.take_back(call, bound)
+            return ending
         return None
+
+    async def look_up_decision(self, call: Call) -> None:
+        """Notes whether somebody has decided about a call, by the store.
+
+        Raises:
+            ToolNotStarted: the store failed.
+        """
+        with CancelScope() as call.scope:
+            bound = await self._look_up_edits(call)
+            if bound is not None:
+                self.edits.take_back(call, bound)
+
+    async def _look_up_edits(self, call: Call) -> Bound | None:
+        """Binds a call to the arguments on record, if they were edited; returns what it was bound to then."""
+        bound, before = call.bound, call.edited
+        if bound is not None:
+            await self.edits.apply_as_on_record(call, self.options.store)
+        return None if call.edited is before else bound
 
     # -- effects: calls that are done outside --
 
@@ -984,7 +1003,9 @@ class Calls:
             refused = None if quotes.asks else Ending("quoted_call", CallQuoted(tool.name))
         if refused is None:
             try:
-                gate = True if self._options.resumed or quotes is not None else tool.needs_approval
+                # What was decided holds, also if the tool of today needs no approval.
+                is_asked = self._options.resumed or quotes is not None or call.is_decided
+                gate = True if is_asked else tool.needs_approval
                 if self._was_handed_out(call):
                     self._edit_again(call)
                 else:

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from rich.console import Console
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, sse, stream
 
 from streamtools import (
     ApprovalRequested,
@@ -272,7 +272,7 @@ def test_a_decision_takes_only_json_as_edits() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    for wrong in ([1], "x", 7, {"a": object()}, {"a": float("inf")}, {1: 2}, deep):
+    for wrong in ([1], "x", 7, {"a": "\ud800"}, {"a": object()}, {"a": float("inf")}, {1: 2}, deep):
         with pytest.raises(TypeError, match="expected arguments as a mapping of names to JSON") as refused:
             Decision(**shown, arguments=wrong)
         assert "object at" not in str(refused.value)
@@ -430,3 +430,43 @@ async def test_frames_recordings_page_and_terminal_show_edits_and_spans_only_tha
     show(watch.picture, console)
     assert words in console.export_text()
     assert words in page(watch)
+
+
+async def test_a_journaled_call_runs_with_the_edits_on_record_also_if_its_tool_needs_no_approval_today(
+    tmp_path: Path,
+) -> None:
+    async def ask(messages: list[Any], tools: Any) -> Any:
+        for chunk in chat(["Paid."], finish="stop") if messages[-1]["role"] == "tool" else chat(calls=[CALL]):
+            yield chunk
+
+    def run(number: int, made: Any, **options: Any) -> Any:
+        history: list[Any] = [{"role": "user", "content": "Pay."}]
+        file = tmp_path / f"{number}.db"
+        return agent_loop(ask, history, tools=[made], wire=WIRE, journal=file, run_id="r", **options)
+
+    for number, effect in enumerate(("once", "idempotent", "pure")):
+        ran.clear()
+        async with run(number, replace(pay, effect=effect), approve=edited) as first:
+            async for event in first:
+                if isinstance(event, ApprovalResolved):
+                    break
+        if ran:
+            continue  # it had begun before its consumer left
+        with anyio.fail_after(30):
+            async with run(number, replace(pay, effect=effect, needs_approval=False)) as second:
+                _ = [event async for event in second]
+        assert ran == ["x 3"]
+        assert [one["content"] for one in second.messages if one["role"] == "tool"] == [f"paid x\n\n{NOTE}"]
+
+
+async def test_a_call_that_its_provider_runs_takes_no_edits() -> None:
+    item = {"type": "mcp_approval_request", "id": "a", "name": "send", "server_label": "s", "arguments": "{}"}
+    events = [
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [item]}},
+    ]
+    turn = await pipeline(stream(sse(events)), tools=[pay], approve=lambda asked: edited(asked, {"to": "x"}))
+    (seen,) = turn.observations
+    assert seen.outcome == "denied"
+    assert "the provider runs this call" in seen.model_content
+    assert [one["approve"] for one in turn.messages() if one["type"] == "mcp_approval_response"] == [False]
