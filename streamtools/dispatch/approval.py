@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio.lowlevel import EventLoopToken
+from pydantic_core import to_jsonable_python
 
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
 from ..event_loop import is_cancelled, is_in_loop
@@ -42,6 +43,7 @@ __all__ = [
 
 _MOST_NAME_CHARS = 256
 _MOST_ARGUMENT_CHARS = 256 << 10  # of edited arguments as JSON
+_MASKS = ('"**********"', json.dumps("····")[1:-1])  # pydantic's, and what `Privacy` leaves of a secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _plain(arguments: Any) -> Any:
     """
     written, plain = "", None
     try:
-        written = json.dumps(dict(arguments), allow_nan=False)
+        written = json.dumps(to_jsonable_python(dict(arguments)), allow_nan=False)
         plain = json.loads(written)
         json.dumps(plain, ensure_ascii=False).encode()  # a lone surrogate could be sent to no model
     except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
@@ -158,6 +160,10 @@ def _plain(arguments: Any) -> Any:
     if len(written) > _MOST_ARGUMENT_CHARS:
         most = _MOST_ARGUMENT_CHARS
         raise ValueError(f"Decision: expected arguments of at most {most} characters of JSON, got {len(written)}")
+    if any(mask in written for mask in _MASKS):
+        raise ValueError(
+            "Decision: expected whole arguments, got one that is masked, as a policy or a SecretStr shows it"
+        )
     return plain
 
 

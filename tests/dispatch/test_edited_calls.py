@@ -6,6 +6,8 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic import SecretStr
 from rich.console import Console
 from streams import anthropic, chat, sse, stream
 
@@ -280,6 +283,11 @@ def test_a_decision_takes_only_json_as_edits() -> None:
         Decision(**shown, arguments={"a": "x" * 300_000})
     with pytest.raises(ValueError, match="no arguments with a denial"):
         Decision(call_id="a", fingerprint="f", verdict=False, arguments={})
+    for masked in (SecretStr("word"), "·" * 8, {"in": ["sk-····"]}):  # as a page shows it, or the event
+        with pytest.raises(ValueError, match="expected whole arguments, got one that is masked"):
+            Decision(**shown, arguments={"a": masked})
+    typed = Decision(**shown, arguments={"on": date(2026, 11, 28), "sum": Decimal("1.10")})
+    assert typed.arguments == {"on": "2026-11-28", "sum": "1.10"}
     given = {"a": [1]}
     decision = Decision(**shown, arguments=given)
     given["a"].append(2)
