@@ -43,6 +43,8 @@ __all__ = ["main", "problems", "run"]
 
 WIRE = "openai.chat_completions"
 STEPS = (("pay", "look"), ("approve", "pay"), ("approve",), ())
+EDITED_STEP = 2
+"""The page approves the calls of this step with other arguments."""
 MOST_QUIET = 12
 
 
@@ -183,7 +185,8 @@ def decisions(asked: list[dict[str, Any]]) -> dict[str, Any]:
         for one in asked
     ]  # fmt: skip
     message = {"id": "k/1", "role": "assistant", "parts": [{"type": "step-start"}, *parts]}
-    return {"id": "k", "messages": [message], "trigger": "submit-message", "messageId": "k/1"}
+    edited = {one["approval_id"]: {"ref": f"{EDITED_STEP}.0e"} for one in asked if one["step"] == EDITED_STEP}
+    return {"id": "k", "messages": [message], "trigger": "submit-message", "messageId": "k/1", "editedArgs": edited}
 
 
 def folded(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -225,7 +228,12 @@ async def _settled(folder: Path) -> int:
 
 def _ref_of(key: str) -> str:
     _, step, _, call_id = key.split(":")
-    return f"{step}.{call_id[1:]}"
+    return _ref(int(step), int(call_id[1:]))
+
+
+def _ref(step: int, at: int) -> str:
+    """Returns what a call is to run with."""
+    return f"{step}.{at}e" if step == EDITED_STEP else f"{step}.{at}"
 
 
 def run(folder: Path, seed: int) -> tuple[int, int]:
@@ -257,7 +265,10 @@ def problems(folder: Path) -> list[str]:
     found += [f"{one} follows {before}" for before, one in pairwise(places) if one <= before]
     effects = Counter(line for line in log if line.startswith("effect"))
     wanted = {
-        f"effect {step}.{at}" for step, calls in enumerate(STEPS) for at, name in enumerate(calls) if name != "look"
+        f"effect {_ref(step, at)}"
+        for step, calls in enumerate(STEPS)
+        for at, name in enumerate(calls)
+        if name != "look"
     }
     found += [f"{one}: {effects[one]} times" for one in wanted | set(effects) if effects[one] != 1]
     shown = folded(known)
