@@ -60,7 +60,14 @@ STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
     (("pay_in_thread", "p4"),),
     (),
 )
-EFFECTS = sorted(ref for step in STEPS for name, ref in step if name != "look")
+
+
+def _ran(name: str, ref: str) -> str:
+    """Returns what a call has to run with: a refund is approved with another reference than the model's."""
+    return f"{ref}-edited" if name == "refund" else ref
+
+
+EFFECTS = sorted(_ran(name, ref) for step in STEPS for name, ref in step if name != "look")
 
 
 @dataclass
@@ -157,7 +164,7 @@ class Visit:
             messages,
             tools=[pay, pay_in_thread, refund, look],
             wire=self.wire,
-            approve=(lambda asked: True) if is_decided_here else _ask_nobody,
+            approve=_decision if is_decided_here else _ask_nobody,
             journal=journal,
             trajectory=known,
             **options,
@@ -175,8 +182,9 @@ class Visit:
         except ConnectionResetError:
             self.note(f"broken {os.getpid()}")
         self.note(f"end {os.getpid()}")
-        calls = {call.call_id: call.arguments or {} for turn in run.turns for call in turn.calls}
-        unsettled = [[seen.idempotency_key, calls[seen.call_id]["ref"]] for seen in run.unsettled]
+        calls = {call.call_id: call for turn in run.turns for call in turn.calls}
+        refs = {call_id: _ran(call.name, (call.arguments or {})["ref"]) for call_id, call in calls.items()}
+        unsettled = [[seen.idempotency_key, refs[seen.call_id]] for seen in run.unsettled]
         flaws = [str(flaw) for flaw in lint(run.messages, self.wire)]
         return {"outcome": run.outcome, "unsettled": unsettled, "messages": run.messages, "flaws": flaws}
 
@@ -185,11 +193,15 @@ class Visit:
         self.point()
         with SqliteStore(self.folder / "runs.db") as store:
             try:
-                await Journal(store).decide("order-7", Decision.on(event, True, by="ann"))
+                await Journal(store).decide("order-7", _decision(event))
                 self.note("decide")
             except AlreadyDecided:
                 self.note("decided before")
         self.point()
+
+
+def _decision(asked: ApprovalRequested) -> Decision:
+    return Decision.on(asked, True, by="ann", arguments={"ref": _ran(asked.tool_name, asked.arguments["ref"])})
 
 
 async def _ask_nobody(asked: ApprovalRequested) -> None:
@@ -289,9 +301,10 @@ def problems(reads: list[dict[str, Any]], folder: Path) -> list[str]:
     """Returns what happened in a schedule and may not."""
     lines = (folder / "log").read_text().splitlines()
     effects = Counter(line.split()[1] for line in lines if line.startswith("effect"))
-    found = [f"{ref} has {effects[ref]} effects" for ref in EFFECTS if effects[ref] != 1]
+    found = [f"{ref} has {effects[ref]} effects" for ref in {*EFFECTS, *effects} if effects[ref] != (ref in EFFECTS)]
     for step, calls in enumerate(STEPS):
-        first = min((lines.index(f"effect {ref}") for _, ref in calls if f"effect {ref}" in lines), default=len(lines))
+        had = [f"effect {_ran(name, ref)}" for name, ref in calls]
+        first = min((lines.index(line) for line in had if line in lines), default=len(lines))
         if f"asked {step}" in lines[first:]:
             found.append(f"step {step} is asked for again after it has had an effect")
     history = json.dumps(reads[-1].get("messages"))
