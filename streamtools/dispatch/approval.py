@@ -43,7 +43,7 @@ __all__ = [
 
 _MOST_NAME_CHARS = 256
 _MOST_ARGUMENT_CHARS = 256 << 10  # of edited arguments as JSON
-_MASKS = ('"**********"', json.dumps("····")[1:-1])  # pydantic's, and what `Privacy` leaves of a secret
+_MASKS = ('"**********"', json.dumps("····")[1:-1])  # pydantic's, and that of a growing text
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,9 @@ def _plain(arguments: Any) -> Any:
     if len(written) > _MOST_ARGUMENT_CHARS:
         most = _MOST_ARGUMENT_CHARS
         raise ValueError(f"Decision: expected arguments of at most {most} characters of JSON, got {len(written)}")
-    if any(mask in written for mask in _MASKS):
+    from ..privacy.secrets import PLACEHOLDERS  # few calls are edited
+
+    if any(mask in written for mask in (*_MASKS, *PLACEHOLDERS)):
         raise ValueError(
             "Decision: expected whole arguments, got one that is masked, as a policy or a SecretStr shows it"
         )

@@ -64,6 +64,8 @@ _WORDS = {
     "password": "[password]", "cookie": "[cookie]", "value": "[secret]", "mail": "[mail address]",
 }  # fmt: skip
 _CARD = "[card number]"
+PLACEHOLDERS = frozenset({*_WORDS.values(), _CARD})
+"""The words that stand for secrets."""
 _SWALLOWED = {
     "api_key": re.compile(r"[\w+/=~.-]*"),
     "jwt": re.compile(r"[\w.-]*"),

@@ -168,7 +168,7 @@ def assistant_parts(
     reader = wire_named(wire)
     paired = pair(Messages(messages, reader).entries, reader.rules).steps
     steps, names = _steps(events), frozenset(tool_names)
-    writing = _Writing(_hiding(redact, names), names)
+    writing = _Writing(hiding(redact, names), names)
     exchanges = [one for one in paired if isinstance(one, Exchange)]
     numbered = zip(_numbers(exchanges, steps), exchanges, strict=True)
     parts = [part for step, one in numbered for part in writing.parts(step, one, steps.get(step) or _Kept())]
@@ -303,7 +303,7 @@ def _broken_off(steps: Mapping[int, _Kept], parts: Sequence[AssistantPart]) -> I
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _hiding(redact: Redact | None, tool_names: frozenset[str]) -> Callable[[Any], Any]:
+def hiding(redact: Redact | None, tool_names: frozenset[str]) -> Callable[[Any], Any]:
     """Returns what makes copies of values, as those of events are made."""
     if redact is None:
         return lambda value: value

@@ -38,6 +38,7 @@ from streamtools.errors import AlreadyDecided, DecisionError, InvalidArguments, 
 from streamtools.events import AnswerRequested, ApprovalResolved, Event, ToolStarted
 from streamtools.history import lint
 from streamtools.integrations import encode_event
+from streamtools.privacy import redact_secrets
 from streamtools.provenance import only_from_user
 from streamtools.record import Recording, record
 from streamtools.telemetry import Tracing
@@ -283,7 +284,9 @@ def test_a_decision_takes_only_json_as_edits() -> None:
         Decision(**shown, arguments={"a": "x" * 300_000})
     with pytest.raises(ValueError, match="no arguments with a denial"):
         Decision(call_id="a", fingerprint="f", verdict=False, arguments={})
-    for masked in (SecretStr("word"), "·" * 8, {"in": ["sk-····"]}):  # as a page shows it, or the event
+    secrets = ("sk-abcdefghijklmnopqrst", "Authorization: Bearer abcdefgh1234", "https://a:b@c.example", "a@b.example")
+    masks = [redact_secrets()(f"to {one}") for one in (*secrets, "4111 1111 1111 1111", "?key=abcdefgh", "Cookie: abcd")]
+    for masked in (SecretStr("word"), "·" * 8, {"in": ["sk-····"]}, *masks):  # as a page shows it, or the event
         with pytest.raises(ValueError, match="expected whole arguments, got one that is masked"):
             Decision(**shown, arguments={"a": masked})
     typed = Decision(**shown, arguments={"on": date(2026, 11, 28), "sum": Decimal("1.10")})

@@ -17,6 +17,7 @@ from test_chat_app import WIRE, Program, decided, kinds, said, texts
 
 from streamtools import agent_loop, tool
 from streamtools.dispatch import Decision, Journal
+from streamtools.privacy import Privacy
 from streamtools.web import Chats, MemoryLog, live
 from streamtools.web.log import SqliteLog
 
@@ -30,11 +31,12 @@ class Payer:
         path: the journal's file.
         amounts: those of the payments in a step.
         steps: how many steps pay.
+        privacy: the policy.
     """
 
-    def __init__(self, path: Path, *amounts: int, steps: int = 1) -> None:
+    def __init__(self, path: Path, *amounts: int, steps: int = 1, privacy: Privacy | None = None) -> None:
         self.paid: list[int] = []
-        self.chats = Chats(journal=path, run=self.run)
+        self.chats = Chats(journal=path, run=self.run, privacy=privacy)
         self._amounts, self._steps = amounts, steps
 
     def run(self, given: Any) -> Any:
@@ -98,6 +100,20 @@ async def test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_sho
     refused = await page.ask("POST", "/", decided(first.chunks, "k/1") | {"editedArgs": {id: {"amount": "all"}}})
     assert program.paid == []
     assert "tool-output-denied" in [one["type"] for one in refused.chunks if one != "[DONE]"]
+
+    program = Payer(tmp_path / "masked.db", 5, privacy=Privacy(redact=lambda text: text.replace("5", "[an amount]")))
+    page = program.page()
+    first = await page.ask("POST", "/", said("go"))
+    (call,) = [one for one in first.chunks if one != "[DONE]" and one["type"] == "tool-input-available"]
+    assert call["input"] == {"amount": "[an amount]"}
+    (id,) = {one["approvalId"] for one in first.chunks if one != "[DONE]" and "approvalId" in one}
+    approval = decided(first.chunks, "k/1")
+    refused = await page.ask("POST", "/", approval | {"editedArgs": {id: call["input"] | {"memo": "for Ada"}}})
+    assert (refused.status, refused.json["error"]["code"]) == (409, "edited")
+    assert "masked" in refused.json["error"]["message"]
+    whole = await page.ask("POST", "/", approval | {"editedArgs": {id: {"amount": 15}}})
+    assert (whole.status, program.paid) == (200, [15])
+    assert b'"amount":15' not in whole.body
 
     program = Payer(tmp_path / "other.db", 5)
     page = program.page()
