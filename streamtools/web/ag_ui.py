@@ -90,6 +90,7 @@ class AGUI:
         self._model = ("", "")
         self._usage: dict[tuple[str, str], Usage] = {}
         self._sources = set[tuple[str | None, ...]]()  # of the run
+        self._sources_before = frozenset[tuple[str | None, ...]]()  # those of earlier steps
 
     def begin(self) -> Iterable[Frame]:
         """Returns the begin of the run, and again that of all that is open. Without a known id, it comes with the first
@@ -142,6 +143,7 @@ class AGUI:
         if not self._is_told_again:
             yield from self._close_step()
             place.messages.clear()
+            self._sources_before = frozenset(self._sources)
             self._step, self._result = f"step {event.step}", None
             yield {"type": "STEP_STARTED", "stepName": self._step}
 
@@ -170,6 +172,7 @@ class AGUI:
 
     def _discarded(self, event: of.AttemptDiscarded) -> Iterator[Sent]:
         self._is_told_again = False
+        self._sources = {*self._sources_before}
         self._add(event.usage)
         yield from self._close_parts()
         yield from self._calls.discarded(event.step)

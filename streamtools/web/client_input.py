@@ -243,12 +243,13 @@ def _carries(wire: Wire, media: Media) -> bool:
     """Returns whether a wire has a place for a file. Its renderer decides, and writes a placeholder if it has none."""
     rendered = wire.render_prompt(Prompt(role="user", blocks=(media,)))
     stand_ins = {replace(media, kind=kind).placeholder() for kind in _KINDS.values()}
-    return bool(rendered) and not stand_ins & set(_texts(rendered))
+    return bool(rendered) and not stand_ins & set(texts_in(rendered))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yields the texts in a value of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+            yield from texts_in(one)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict
@@ -47,7 +47,7 @@ from ..text import type_name
 from ..tools import Tool
 from ..wires import Wire, find
 from .approval_ids import read_approval_id
-from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, to_wire
+from .client_input import ClientApproval, ClientInput, ClientResult, UserMessage, texts_in, to_wire
 from .client_tools import tools_of
 from .conversations import ChatTurn, Conversations
 from .history_parts import AssistantPart, assistant_parts, hiding, is_used
@@ -391,7 +391,9 @@ class ChatRuns:
         calls = () if waiting is None else waiting.calls
         decisions = list[Decision]()
         if waiting is not None and not _is_over(head):
-            decisions = [found for one in given.approvals if (found := _decision(waiting, one, by, self.privacy)) is not None]
+            decisions = [
+                found for one in given.approvals if (found := _decision(waiting, one, by, self.privacy)) is not None
+            ]
         results = _results(head.run_id, given, calls, seen) if head.is_open else []
         if not decisions and not results:
             if (place := await repeated(self.journal, head.run_id, given, seen)) is not None:
@@ -609,9 +611,7 @@ def _broken_step(seen: Sequence[Entry]) -> int | None:
     return None if last is None or is_whole else last.step
 
 
-def _decision(
-    waiting: Suspended, given: ClientApproval, by: str | None, privacy: Privacy | None
-) -> Decision | None:
+def _decision(waiting: Suspended, given: ClientApproval, by: str | None, privacy: Privacy | None) -> Decision | None:
     """Returns a person's decision, if it is about a call that waits, as it was shown. A later step may have asked for
     the same call anew."""
     named = read_approval_id(given.id)
@@ -621,7 +621,7 @@ def _decision(
         if (call.call_id, call.fingerprint, call.waits_for) == (named.call_id, named.fingerprint, "approval"):
             edited = given.arguments if given.approved else None
             redact = None if edited is None or privacy is None else privacy.redact
-            if redact is not None and not _texts(edited).isdisjoint(_masks(call, redact)):
+            if redact is not None and not set(texts_in(edited)).isdisjoint(_masks(call, redact)):
                 raise ChatConflict("edited", "expected whole arguments, got one as the policy shows it, masked")
             try:
                 return Decision.on(call, given.approved, by=by, reason=given.reason, arguments=edited)
@@ -633,24 +633,10 @@ def _decision(
 def _masks(call: SuspendedCall, redact: Redact) -> set[str]:
     """Returns the texts that a policy shows in place of those of a call's arguments."""
     try:
-        return _texts(hiding(redact, frozenset())(call.arguments)) - _texts(call.arguments)
+        return {*texts_in(hiding(redact, frozenset())(call.arguments))} - {*texts_in(call.arguments)}
     except Exception as error:  # its text may have what it was to hide
         name = type_name(error)
     raise ChatConflict("edited", f"nothing was shown that could be edited, since the policy failed ({name})")
-
-
-def _texts(value: Any) -> set[str]:
-    """Returns the texts in a value of JSON, names of fields among them."""
-    found, left = set[str](), [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, str):
-            found.add(one)
-        elif isinstance(one, Mapping):
-            left += [*one, *one.values()]
-        elif isinstance(one, (list, tuple)):
-            left += one
-    return found
 
 
 def _results(

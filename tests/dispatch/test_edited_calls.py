@@ -285,7 +285,9 @@ def test_a_decision_takes_only_json_as_edits() -> None:
     with pytest.raises(ValueError, match="no arguments with a denial"):
         Decision(call_id="a", fingerprint="f", verdict=False, arguments={})
     secrets = ("sk-abcdefghijklmnopqrst", "Authorization: Bearer abcdefgh1234", "https://a:b@c.example", "a@b.example")
-    masks = [redact_secrets()(f"to {one}") for one in (*secrets, "4111 1111 1111 1111", "?key=abcdefgh", "Cookie: abcd")]
+    masks = [
+        redact_secrets()(f"to {one}") for one in (*secrets, "4111 1111 1111 1111", "?key=abcdefgh", "Cookie: abcd")
+    ]
     for masked in (SecretStr("word"), "·" * 8, {"in": ["sk-····"]}, *masks):  # as a page shows it, or the event
         with pytest.raises(ValueError, match="expected whole arguments, got one that is masked"):
             Decision(**shown, arguments={"a": masked})

@@ -92,6 +92,9 @@ async def test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_sho
     messages = (await page.ask("GET", "/k")).json["messages"]
     (call,) = [part for one in messages for part in one.get("parts", ()) if part["type"] == "tool-pay"]
     assert (call["input"], call["state"]) == ({"amount": 4}, "output-available")
+    for one in (await page.ask("GET", "/k/ag-ui")).json["messages"]:
+        for called in one.get("toolCalls", ()):
+            assert called["function"] == {"name": "pay", "arguments": '{"amount":4}'}
 
     program = Payer(tmp_path / "wrong.db", 5)
     page = program.page()

@@ -111,9 +111,13 @@ def test_sources_of_an_attempt_that_is_taken_back_are_named_again_and_bedrocks_a
     document = {"location": {"documentPage": {"documentIndex": 0}}, "title": "A book"}
     state = {"citations": [place, document, {"location": 3}, "other", {"title": "nothing"}]}
     text = [TextStart(seq=1), TextDelta("x", seq=2), TextEnd(provider_state=state, seq=3)]
-    encoder, found = UIMessages(), list[Any]()
-    for event in (StepStart("r", seq=0), *text, AttemptDiscarded(1, 1, "stream_truncated", seq=4), *text, StepEnd()):
+    encoder, other, found, custom = UIMessages(), AGUI(thread_id="t", can_retract=True), list[Any](), list[Any]()
+    again, crash = replace(text[2], step=1), AttemptDiscarded(1, 6, "crash", seq=6, step=1)
+    first = (StepStart("r", seq=0), *text, AttemptDiscarded(1, 1, "stream_truncated", seq=4), *text, StepEnd())
+    for event in (*first, StepStart("r", step=1, seq=5), again, crash, again):
         found += [data for _, data in encoder(event)]
+        custom += [data["value"].get("title") for _, data in other(event) if data["type"] == "CUSTOM"]
+    assert custom == 2 * ["One", "A book"]
     assert sources(found) == 2 * [
         {"type": "source-url", "sourceId": "0.0", "url": ONE, "title": "One"},
         {"type": "source-document", "sourceId": "0.1", "mediaType": "application/octet-stream", "title": "A book"},
