@@ -316,6 +316,7 @@ _WRITES: Mapping[type, Callable[[AGUI, Any], Iterable[Sent]]] = {
     of.ToolCallDelta: lambda self, event: self._calls.grown(event),
     of.ToolCallEnd: AGUI._call_ended,
     of.ProviderItem: AGUI._item,
+    of.ToolStarted: lambda self, event: self._calls.started(event),
     of.ToolProgress: lambda self, event: self._calls.progressed(event),
     of.Observation: lambda self, event: self._calls.observed(event),
     of.ApprovalRequested: lambda self, event: self._calls.approval_asked(event),

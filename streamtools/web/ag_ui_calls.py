@@ -19,11 +19,14 @@ from ..events import (
     ToolCallEnd,
     ToolCallStart,
     ToolProgress,
+    ToolStarted,
 )
 from ..parts import OUTCOMES
 from .ag_ui_events import RunPlace, Sent, activity, approval, call_start, content, custom, question, result
 from .approval_ids import approval_id
-from .encoding import plain
+from .encoding import json_bytes, plain
+
+_REPLACED = "not run: its arguments were replaced"
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class CallsShown:
         self._ids: dict[tuple[int, str], str] = {}
         self._taken: set[str] = set()
         self._calls: dict[str, _Call] = {}
+        self._edited: set[str] = set()  # they were approved with other arguments than the client knows
         self.asked: dict[str, Sent] = {}
         """Interrupts by call."""
 
@@ -104,7 +108,7 @@ class CallsShown:
         whole = event.call.arguments_text or ("{}" if event.call.arguments == {} else "")
         if not whole.startswith(shown):  # a client can neither change nor forget a call
             yield from self._close(id)
-            yield from self._void(id, "not run: its arguments were replaced", "replaced")
+            yield from self._void(id, _REPLACED, "replaced")
             id, shown = self._new_id((event.step, event.call_id)), ""
             yield self._announce(id, call.name, call.kind)
         if rest := whole[len(shown) :]:
@@ -127,6 +131,11 @@ class CallsShown:
         """Gives a call that has no result one of ours."""
         if self._calls.pop(id, None) is not None:
             yield result(self._place.made(f"{self._place.mark}:{id}"), id, words, outcome)
+
+    def started(self, event: ToolStarted) -> Iterable[Sent]:
+        """Notes that a call runs here: it is not for the client, whatever it waits for."""
+        self._edited.discard(self._id(event))
+        return ()
 
     # -- results --
 
@@ -163,11 +172,22 @@ class CallsShown:
         return self._ask(event, approval(event))
 
     def answer_asked(self, event: AnswerRequested) -> Iterable[Sent]:
-        """Asks a question of a call. One that is handed out stays open."""
+        """Asks a question of a call. One that is handed out stays open; if it was edited, under another id: the client
+        runs a call with the arguments that it knows."""
         if event.question is None:
-            self.asked.pop(self._id(event), None)
-            return ()
+            id = self._id(event)
+            self.asked.pop(id, None)
+            return self._again(event, id) if id in self._edited else ()
         return self._ask(event, question(event))
+
+    def _again(self, event: AnswerRequested, id: str) -> Iterator[Sent]:
+        self._edited.discard(id)
+        self._calls.setdefault(id, _Call(event.tool_name, "function", ""))
+        yield from self._void(id, _REPLACED, "replaced")
+        self._place.parent, id = None, self._new_id((event.step, event.call_id))
+        yield self._announce(id, event.tool_name, "function")
+        yield {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": json_bytes(plain(event.arguments, {})).decode()}
+        yield from self._close(id)
 
     def _ask(self, event: Any, shown: Sent) -> Iterator[Sent]:
         id = self._id(event)
@@ -179,7 +199,9 @@ class CallsShown:
 
     def resolved(self, event: ApprovalResolved) -> Iterator[Sent]:
         """Says that an approval was decided."""
-        asked = self.asked.pop(self._id(event), None)
-        if asked is not None:
-            edited = {} if event.arguments is None else {"editedArgs": plain(event.arguments)}
+        id = self._id(event)
+        edited = {} if event.arguments is None else {"editedArgs": plain(event.arguments)}
+        if edited:
+            self._edited.add(id)
+        if (asked := self.asked.pop(id, None)) is not None:
             yield custom("interrupt_resolved", {"id": asked["id"], "approved": event.approved, **edited})

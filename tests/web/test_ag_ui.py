@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from streamtools.errors import AnswerPending, ApprovalPending, ToolError
 from streamtools.events import (
     AnswerRequested,
     ApprovalRequested,
+    ApprovalResolved,
     AttemptDiscarded,
     Event,
     MessageAdded,
@@ -33,6 +35,7 @@ from streamtools.events import (
     ToolCallEnd,
     ToolCallStart,
     ToolProgress,
+    ToolStarted,
 )
 from streamtools.integrations import EventStreamResponse
 from streamtools.parts import OUTCOMES, RUN_OUTCOMES, ToolCall, Usage
@@ -186,6 +189,19 @@ def test_people_are_asked_by_interrupts_that_name_what_they_were_shown() -> None
         assert (shown.run_id, shown.step, shown.call_id, shown.fingerprint) == ("r", 0, call_id, fingerprint)
     alone = sent(START, calls[2], handed, StepEnd("suspended", seq=7), RunEnd(outcome="suspended"))
     assert alone[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["c"]}
+    # A client runs a call with the arguments that it knows: one that was edited is another call for it.
+    asked = ApprovalRequested("c", "look", {"at": "x"}, fingerprint="h", seq=4)
+    edited = ApprovalResolved("c", "look", True, arguments={"at": "y"}, seq=5)
+    handed = AnswerRequested("c", "look", {"at": "y"}, fingerprint="h", rests=True, seq=6)
+    end = (StepEnd("suspended", seq=7), RunEnd(outcome="suspended"))
+    frames = sent(START, calls[2], asked, edited, handed, *end)
+    assert frames[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["c@0"]}
+    assert [one["delta"] for one in frames if one["type"] == "TOOL_CALL_ARGS"] == ['{"at":"y"}']
+    (void,) = [one for one in frames if one["type"] == "TOOL_CALL_RESULT"]
+    assert (void["toolCallId"], void["metadata"]) == ("c", {"outcome": "replaced"})
+    assert sent(replace(START, continued=True), edited, handed, *end, goes_on=True) == frames[-5:]
+    begun = ToolStarted("c", "look", seq=5)  # here: its result comes later
+    assert sent(START, calls[2], asked, edited, begun, handed, *end)[-1]["outcome"]["pendingToolCallIds"] == ["c"]
 
 
 def test_a_step_that_goes_on_without_a_log_is_not_told_of_again() -> None:
