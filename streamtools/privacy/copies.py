@@ -86,13 +86,17 @@ class Copies:
             return [] if self._for_pages else [OutputDelta(seq=event.seq, step=event.step)]
         if isinstance(event, AttemptDiscarded):
             self._growing.clear()
+        state = event.raw if isinstance(event, ProviderItem) else None
+        if isinstance(event, ToolCallEnd):
+            state = event.call.provider_state
+        is_hidden = state is not None and self._hides(state)
         copy = self.values.fields(event)
         shown: list[Event] = []
         if kind in _ENDS:
             self._end(_ENDS[kind], shown, copy)
         elif isinstance(event, ToolCallEnd):
             self._end((event.step, event.call_id), shown, copy)
-            if self._hides(event.call.provider_state):
+            if is_hidden:
                 set_field(copy, "call", changed(copy.call, provider_state=None))
         elif kind in _LAST:
             is_cut = not isinstance(event, StreamEnd) or not event.complete
@@ -100,19 +104,22 @@ class Copies:
                 self._end(key, shown, copy, is_cut=is_cut)
             if isinstance(copy, StreamEnd):
                 set_field(copy, "resume_from", None)  # payloads of the wire, deltas among them
-        elif isinstance(event, ProviderItem) and self._hides(event.raw):
+        elif isinstance(event, ProviderItem) and is_hidden:
             set_field(copy, "raw", {})
         elif isinstance(copy, (AnswerRequested, ApprovalRequested)) and not self._for_pages:
             set_field(copy, "fingerprint", "")  # a hash of arguments shows whether a guess of them is right
         shown.append(copy)
         return shown
 
-    def _hides(self, state: Mapping[str, Any] | None) -> bool:
-        """Returns whether a part has a file that a function of texts changes: as text, its base64 could hide anything.
-        One that knows shapes has looked into base64."""
-        return self.values.shapes is None and any(
-            self.values.of(file) != file for file in made_files(state, drafts=True)
-        )
+    def _hides(self, state: Mapping[str, Any]) -> bool:
+        """Returns whether a part has a file that the policy changes. It judges the bytes: in base64 a secret does not
+        look like one, and other bytes may."""
+        files = [*made_files(state, drafts=True)]
+        if any(self.values.of(file) != file for file in files):
+            return True
+        if files:
+            self.values.keep(state, {file.data for file in files if file.data is not None})
+        return False
 
     # -- growing texts --
 

@@ -29,6 +29,7 @@ DOT = "·"
 
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]")
 _NAME_CHARS = 64  # of a name in a request; the end of a longer one is cut
+_FROM_URL = str.maketrans("-_", "+/")
 _SHORT = 64  # characters of a text that is looked through each time
 _MOST_KNOWN = 4096  # texts of a run, with what is kept of them
 _known_of: WeakKeyDictionary[HasNames, dict[str, str]] = WeakKeyDictionary()
@@ -101,6 +102,18 @@ class Values:
                 self._known.clear()
             kept = self._known[text] = shapes.encoded(shapes(text))
         return kept
+
+    def keep(self, state: Mapping[str, Any], data: set[str]) -> None:
+        """Keeps the texts of a part that are these files' base64, whatever they look like, until the part was read."""
+        left: list[Any] = [state]
+        while left and self.shapes is not None:
+            one = left.pop()
+            if isinstance(one, Mapping):
+                left += one.values()
+            elif isinstance(one, (list, tuple)):
+                left += one
+            elif isinstance(one, str) and one.rpartition(",")[2].translate(_FROM_URL) in data:
+                self._known[one] = one
 
     def of(self, value: Any) -> Any:
         """Returns any value as it may be kept: the same object if nothing in it has changed."""

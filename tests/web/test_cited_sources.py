@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,17 @@ async def test_a_policy_that_cannot_read_an_image_lets_none_leave(tmp_path: Path
             if policy == "plain":
                 bodies = streamed.body + own.body + loaded.body
                 assert not any(one.encode() in bodies for one in (PNG, "AAAA", '"One"')), name
+    # The bytes are judged: in base64 a secret does not look like one, and other bytes may.
+    key = b64encode(b"\xff\x00 sk-abcdefghijklmnopqrst \xff").decode()
+    other = "A" * 67 + "+eyJwMJVJrneVKjVksWGWXwABL8pb5qGJ"
+    assert "[token]" in redact_secrets()(other)
+    for number, (name, answer) in enumerate(ANSWERS.items()):
+        for data in (key, other) if answer.files else ():
+            made = replace(answer, payloads=json.loads(json.dumps(answer.payloads).replace(PNG, data)))
+            page = page_of(made, tmp_path / f"{len(data)}-{number}.db", Privacy(redact=redact_secrets()))
+            streamed = shown((await page.ask("POST", "/", said("who says so?"))).chunks)
+            assert streamed == shown((await page.ask("GET", "/k")).json["messages"][1]["parts"]), name
+            assert len(streamed[1]) == (len(answer.files) if data is other else 0), name
 
 
 def test_the_clients_of_the_ai_sdk_have_the_sources_and_files(tmp_path: Path) -> None:
