@@ -394,6 +394,9 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_an_edited_call_runs_once_with_the_edits_and_the_model_reads_them",
             "tests/dispatch/test_edited_calls.py::test_edits_on_record_that_do_not_fit_deny_the_call_and_say_why",
             "tests/dispatch/test_edited_calls.py::test_a_policy_judges_edits_as_the_arguments_of_the_model",
+            "tests/dispatch/test_edited_calls.py::test_a_decision_takes_only_json_as_edits",
+            "tests/web/test_chat_faults.py"
+            "::test_a_call_that_is_approved_with_edits_runs_with_them_once_and_is_shown_so",
             "tests/web/test_approval_page.py::test_of_two_tabs_the_first_click_counts_and_the_second_is_told_of_it",
             "tests/pipelines/test_journal_decisions.py"
             "::test_a_decision_from_elsewhere_reaches_a_run_that_waits_in_its_process",
