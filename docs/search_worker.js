@@ -15,6 +15,7 @@ const NAME = 12, TITLE = 4, HEADING = 2.5, TEXT = 1;  // what a match counts, by
 const UNKNOWN = 0.8;  // what a word counts that the site does not have
 const SECTIONS = 3;  // of one page, at most
 const AT_ONCE = 10;  // results, until the reader scrolls
+const LONGEST = 16;  // words of a phrase: of a text that was pasted, the first ones
 const ENDINGS = [
   [/(?:iz|is)(?:ation|ations|e|es|ed|er|ers|ing)$/, "iz"], [/ations?$|at(?:e|es|ed|ing|or|ors)$/, "at"], [/ies$|ied$/, "y"],
   [/abilit(?:y|ies)$/, "abl"], [/ences?$|enc(?:y|ies)$/, "ent"], [/t(?:or|ors|ion|ions|ive)$/, "t"], [/ions?$/, ""],
@@ -182,11 +183,12 @@ function score(page, terms, weights, exact) {
 }
 
 function answer(input) {
-  const plain = input.replace(/&(?:amp|lt|gt);/g, " "), phrase = split(plain);
+  const plain = input.replace(/&(?:amp|lt|gt);/g, " "), phrase = split(plain).slice(0, LONGEST);
   if (!phrase.length) return [];
   const weights = [];
   for (const [word, { id, pages: { size } }] of words) weights[id] = rarity(word, size);
-  const tries = variants(phrase).map(({ words, worth }) => ({ terms: words.map(term), worth })), exact = /[_(]|\w[a-z][A-Z]/.test(plain);
+  const terms = new Map(), once = (word) => terms.get(word) ?? terms.set(word, term(word)).get(word);
+  const tries = variants(phrase).map(({ words, worth }) => ({ terms: words.map(once), worth })), exact = /[_(]|\w[a-z][A-Z]/.test(plain);
   const ranked = pages.map((page) => {
     const all = tries.map(({ terms, worth }) => {
       const found = score(page, terms, weights, exact);
