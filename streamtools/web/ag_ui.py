@@ -80,7 +80,7 @@ class AGUI:
         self._step: str | None = None  # the name of the open one
         self._known_step = -1
         self._goes_on = goes_on
-        self._is_told_again = False  # a step that goes on may tell of its response once more
+        self._is_repeated = False  # a step that goes on may have its response once more
         self._texts: dict[str, _Text] = {}  # by kind
         # of the response
         self._is_begun = False
@@ -104,7 +104,7 @@ class AGUI:
         if isinstance(event, of.CausedEvent):
             self._place.move(event)
         write = _WRITES.get(type(event))
-        if write is None or (self._is_told_again and type(event) in _TOLD_AGAIN):
+        if write is None or (self._is_repeated and type(event) in _REPEATED):
             return ()
         opened = () if self._is_begun else [*self._opened()]
         sent = [*write(self, event)]
@@ -138,9 +138,9 @@ class AGUI:
         place = self._place
         place.run_id, place.parent = event.run_id, None
         place.move(event)
-        self._is_told_again = event.continued and (self._goes_on or event.step == self._known_step)
+        self._is_repeated = event.continued and (self._goes_on or event.step == self._known_step)
         self._known_step, self._goes_on = event.step, False
-        if not self._is_told_again:
+        if not self._is_repeated:
             yield from self._close_step()
             place.messages.clear()
             self._sources_before = frozenset(self._sources)
@@ -171,7 +171,7 @@ class AGUI:
         return self._close_parts()
 
     def _discarded(self, event: of.AttemptDiscarded) -> Iterator[Sent]:
-        self._is_told_again = False
+        self._is_repeated = False
         self._sources = {*self._sources_before}
         self._add(event.usage)
         yield from self._close_parts()
@@ -296,7 +296,7 @@ _KINDS: Mapping[type, str] = {
     of.ReasoningEnd: "reasoning",
     of.RefusalDelta: "refusal",
 }
-_TOLD_AGAIN = frozenset({*_KINDS, of.ProviderItem, of.ToolCallStart, of.ToolCallDelta, of.ToolCallEnd, of.StreamEnd})
+_REPEATED = frozenset({*_KINDS, of.ProviderItem, of.ToolCallStart, of.ToolCallDelta, of.ToolCallEnd, of.StreamEnd})
 _WRITES: Mapping[type, Callable[[AGUI, Any], Iterable[Sent]]] = {
     of.StepStart: AGUI._step_start,
     of.StepEnd: AGUI._step_end,

@@ -50,7 +50,7 @@ class GeminiDecoder(WireDecoder):
         self._has_calls = False
         self._is_late = False  # a call came after what said that the response is over
         self._finish_message: object = None
-        self._about: dict[str, Any] = {}  # the sources of the answer, as they were named last
+        self._about: dict[str, Any] = {}  # the fields that name sources of the answer, as they stood last
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one response object."""
@@ -157,7 +157,7 @@ class GeminiDecoder(WireDecoder):
             self.out.append(ProviderItem("continuationToken", item))
 
     def _read_about(self, found: Mapping[str, Any]) -> tuple[str, ...]:
-        """Keeps what names sources of the answer, unless that was said last; returns its fields."""
+        """Keeps the fields that name sources of the answer, unless they stand as they did last; returns their names."""
         about = [name for name in facts.ABOUT if name in found and next(cited_sources({name: found[name]}), None)]
         for name in about:
             if found[name] != self._about.get(name) and self._may_keep() and self.charge(found[name]):

@@ -49,8 +49,8 @@ REPEATED: dict[str, str] = {
     "provider": "OpenRouter: the upstream that answers",
     "search_results": "Perplexity: all so far, in every chunk",
 }
-"""Fields of a chunk or a choice that repeat what stands: they are told when they change. Any other may add something
-each time, even if its value is the same, and is told every time."""
+"""Fields of a chunk or a choice that repeat what stands: they are emitted when they change. Any other may add something
+each time, even if its value is the same, and is emitted every time."""
 
 CITED = ("annotations", "citations", "search_results")
 """Lists of sources: OpenAI's beside the text; Perplexity's and xAI's beside the choices. No request takes them back."""
