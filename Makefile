@@ -117,6 +117,7 @@ test-pydantic-%: .venv-pydantic-%/.installed
 # litellm holds openai at version 2, and the development tools are there with the newest: so openai is tried in both.
 test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed $(VENV)/.dev  ## the SDKs themselves, against servers on this machine
 	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(WITH_SDKS) $(ARGS)
+	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/test_examples.py -k docs/providers $(ARGS)
 	$(BIN)/python -m pytest -n $(JOBS) tests/integrations/test_openai_sdk.py $(ARGS)
 
 test-agents: $(AGENTS)/.installed $(AGENTS_STRANDS)/.installed  ## agent frameworks: a tap under their clients, their calls, their tools

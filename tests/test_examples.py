@@ -4,6 +4,7 @@ A block runs on its own, in a fresh interpreter, with ``await`` allowed at the t
 before its fence says otherwise:
 
     <!-- runs: tiny-model -->      with the demo's model server behind the OpenAI and the Anthropic SDK
+    <!-- runs: scripted-model -->  with `ScriptedModel` behind the SDKs of the other wires, where they are installed
     <!-- continues -->             as one program with the block before
     <!-- not run: <why> -->        not at all
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -25,6 +27,9 @@ from pathlib import Path
 
 import pytest
 from profiles import thorough_unless
+from scripted_model import ANSWER, ScriptedModel, variables
+
+from streamtools.wires import WIRES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
@@ -45,13 +50,12 @@ PAGES = [
             "frameworks.md",
             "view.md",
             "see/debugging.md",
-            "providers/anthropic_messages.md",
-            "providers/openai_chat_completions.md",
             "providers/own-provider.md",
             "providers/token-counts.md",
             "reference/events.md",
         )
     ),
+    *(DOCS / "providers" / f"{wire.replace('.', '_')}.md" for wire in WIRES),
 ]
 WANTS = {  # make test-ray, test-dbos and test-integrations run these
     "ray_executor.py": "ray",
@@ -65,7 +69,7 @@ SLOW = ("process_executor.py", "mcp_server.py", "anthropic_loop.py")  # some sec
 PATIENCE_S = 60  # a program takes a second or two; one that hangs must not take the whole run with it
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MARKER = re.compile(r"<!-- (runs: tiny-model|continues|not run: \S.*) -->")
+MARKER = re.compile(r"<!-- (runs: (?:tiny|scripted)-model|continues|not run: \S.*) -->")
 
 RUNNER = """
 import ast, asyncio, sys
@@ -77,6 +81,13 @@ if coroutine is not None:
     asyncio.run(coroutine)
 """
 
+REDIRECTED = """
+import sys
+from pathlib import Path
+from scripted_model import redirect
+redirect(Path(sys.argv[1]).read_text(encoding="utf-8"))
+"""
+
 
 @dataclass
 class Program:
@@ -84,7 +95,20 @@ class Program:
 
     line: int
     source: str
-    with_model: bool
+    model: str
+    """Which answers: "tiny-model", "scripted-model", or "" for none."""
+
+    def missing(self) -> str:
+        """The name of a package that the program imports and that is not installed here, or ""."""
+        imported = re.findall(r"^(?:from|import) ([\w.]+)", self.source, re.MULTILINE)
+        return next((name for name in imported if not installed(name)), "")
+
+
+def installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
 
 
 def programs(page: str) -> list[Program]:
@@ -101,7 +125,7 @@ def programs(page: str) -> list[Program]:
         elif marker.startswith("not run"):
             current = None
         else:
-            current = Program(line, "\n" * (line - 1) + block[1], with_model=bool(marker))
+            current = Program(line, "\n" * (line - 1) + block[1], marker.removeprefix("runs: "))
             found.append(current)
     return found
 
@@ -125,12 +149,16 @@ def provider(url: str) -> dict[str, str]:
     }
 
 
-def run(*arguments: str, directory: Path, model_url: str | None) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in provider("")}
+def run(
+    *arguments: str, directory: Path, model_url: str | None = None, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in provider("") | variables("", "")}
+    path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")] if environment else [str(REPOSITORY)])
+    more = environment or (provider(model_url) if model_url else {})
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=directory,
-        env={**inherited, "PYTHONPATH": str(REPOSITORY), **(provider(model_url) if model_url else {})},
+        env={**inherited, "PYTHONPATH": path, **more},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -139,11 +167,14 @@ def run(*arguments: str, directory: Path, model_url: str | None) -> subprocess.C
     )
 
 
-def run_program(program: Program, directory: Path, model_url: str | None = None) -> str:
+def run_program(
+    program: Program, directory: Path, model_url: str | None = None, environment: dict[str, str] | None = None
+) -> str:
     """Run it; its output. Fails the test with the traceback."""
     file = directory / "README.md"
     file.write_text(program.source, encoding="utf-8")
-    done = run("-c", RUNNER, str(file), directory=directory, model_url=model_url)
+    runner = REDIRECTED + RUNNER if environment else RUNNER
+    done = run("-c", runner, str(file), directory=directory, model_url=model_url, environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -158,13 +189,20 @@ def model_url() -> Iterator[str]:
         yield server.url
 
 
+@pytest.fixture(scope="session")
+def scripted() -> Iterator[dict[str, str]]:
+    """The variables of the scripted model, for the session."""
+    with ScriptedModel() as model:
+        yield model.variables
+
+
 # -- pages ----------------------------------------------------------------------------------------------------
 
 PROGRAMS = [
-    pytest.param(found, id=f"{page.relative_to(REPOSITORY)}{' with the model' if with_model else ''}")
+    pytest.param(found, id=f"{page.relative_to(REPOSITORY)}{' with the model' if model else ''}")
     for page in PAGES
-    for with_model in (False, True)
-    if (found := [one for one in programs(page.read_text(encoding="utf-8")) if one.with_model is with_model])
+    for model in ("", "tiny-model", "scripted-model")
+    if (found := [one for one in programs(page.read_text(encoding="utf-8")) if one.model == model])
 ]
 
 
@@ -175,11 +213,17 @@ def test_each_page_shows_code() -> None:
 
 @pytest.mark.parametrize("blocks", PROGRAMS)
 def test_the_blocks_of_a_page_run(blocks: list[Program], tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    model_url = request.getfixturevalue("model_url") if blocks[0].with_model else None
+    if missing := next(filter(None, map(Program.missing, blocks)), ""):
+        pytest.skip(f"the page runs where {missing} is installed")
+    model_url = request.getfixturevalue("model_url") if blocks[0].model == "tiny-model" else None
+    environment = request.getfixturevalue("scripted") if blocks[0].model == "scripted-model" else None
     for block in blocks:
         directory = tmp_path / str(block.line)
         directory.mkdir()
-        run_program(block, directory, model_url)
+        printed = run_program(block, directory, model_url, environment)
+        if block.model == "scripted-model":
+            assert "tool_name='get_weather', outcome='ok'" in printed
+            assert (ANSWER in printed) is (block.source.count("pipeline(") == 2)
 
 
 PAGE = """\
@@ -208,7 +252,7 @@ $ not python
 
 
 def test_blocks_become_programs_as_their_markers_say() -> None:
-    assert [(program.line, program.with_model) for program in programs(PAGE)] == [(3, False), (16, True)]
+    assert [(program.line, program.model) for program in programs(PAGE)] == [(3, ""), (16, "tiny-model")]
 
 
 def test_blocks_that_continue_run_together_and_may_await(tmp_path: Path) -> None:
