@@ -19,7 +19,7 @@ from streamtools.web import Chats
 from streamtools.web.app import PageRequest
 from streamtools.web.runs import Chat
 
-from .model import WIRE, answer
+from .model import WIRE, script_of
 from .times import Times, Watch
 
 HERE = Path(__file__).parent
@@ -119,11 +119,13 @@ class TimedChats(Chats):
 def page_app(journal: str | Path, *, pause: float = 0.05) -> Starlette:
     """Returns the application; its model waits *pause* seconds before each piece."""
 
-    async def ask(messages: list[Any], tools: list[Any]) -> AsyncIterator[dict[str, Any]]:
-        return answer(messages, pause)
-
     def run(chat: Chat) -> AgentLoop:
-        loop = agent_loop(ask, chat.messages(WIRE), tools=tools_at(pause), wire=WIRE, **chat.options)
+        wire, script = script_of(chat.messages(WIRE))
+
+        async def ask(messages: list[Any], tools: list[Any]) -> AsyncIterator[dict[str, Any]]:
+            return script(messages, pause)
+
+        loop = agent_loop(ask, chat.messages(wire), tools=tools_at(pause), wire=wire, **chat.options)
         loop.trajectory.observers = (*loop.trajectory.observers, Watch(times, chat.run_id))
         return loop
 

@@ -1,15 +1,20 @@
-"""A model that is a script: looks around, plans, asks to book, and sums up. It streams as slowly as a real one."""
+"""A model that is a script: looks around, plans, asks to book, and sums up. It streams as slowly as a real one.
+
+Asked about trams, another one answers by another API, which cites its sources and makes a picture.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
 
 WIRE = "anthropic.messages"
+PICTURE_WIRE = "gemini.generate_content"
 
 Call = tuple[str, dict[str, Any]]
 
@@ -25,7 +30,7 @@ BOOK: tuple[str, list[Call]] = (
     "Lisbon is warmer, and a night train leaves Madrid at 21:43. I would book two berths; please look at it first. ",
     [("book", {"train": "Lusitania 335", "berths": 2, "price_eur": 118})],
 )
-BOOKED = "Done: two berths on the Lusitania, Friday 21:43. Lisbon will have 24 degrees. Enjoy the sea!"
+BOOKED = "Booked: the train leaves on Friday at 21:43. Lisbon will have 24 degrees. Enjoy the sea!"
 DENIED = "Nothing is booked. The train still has berths, if you change your mind."
 LOST: tuple[str, list[Call]] = ("Let me look at the weather there. ", [("get_weather", {"city": "Atlantis"})])
 FAILED = "Nobody measures the weather in Atlantis. I would stay above the water: shall I look at Lisbon or Porto?"
@@ -46,6 +51,35 @@ STORY = "\n\n".join(
     ]
 )
 
+TRAMS = (
+    "They are small, yellow and old: two axles, so that they get round the corners of Alfama. ",
+    "Line 28 is this one.",
+)
+SOURCES = {"Trams in Lisbon": "https://en.wikipedia.org/wiki/Trams_in_Lisbon", "Carris": "https://www.carris.pt/"}
+TRAM = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 80" width="360" height="240">'
+    '<path d="M0 0h120v80H0z" fill="#bfe3f2"/><path d="M0 63h120v17H0z" fill="#8a8378"/>'
+    '<path d="M0 6h120M60 6v14" stroke="#333"/><rect x="22" y="18" width="76" height="42" rx="6" fill="#f2c230"/>'
+    '<path d="M22 42h76v5H22z" fill="#fff"/><path d="M30 25h16v13H30zM52 25h16v13H52zM74 25h16v13H74z" fill="#23424f"/>'
+    '<circle cx="42" cy="62" r="5"/><circle cx="78" cy="62" r="5"/></svg>'
+)
+
+
+def script_of(messages: list[Any]) -> tuple[str, Callable[[list[Any], float], AsyncIterator[dict[str, Any]]]]:
+    """Returns the wire and the script of the model that answers a history."""
+    return (PICTURE_WIRE, draw) if "tram" in _said(messages) else (WIRE, answer)
+
+
+async def draw(messages: list[Any], pause: float) -> AsyncIterator[dict[str, Any]]:
+    """Streams an answer with a picture and its sources, with *pause* seconds before each piece."""
+    before, behind = TRAMS
+    picture = {"inlineData": {"mimeType": "image/svg+xml", "data": b64encode(TRAM.encode()).decode()}}
+    for part in [*_words(before), picture, *_words(behind)]:
+        await anyio.sleep(pause)
+        yield _candidate({"content": {"role": "model", "parts": [{"text": part} if isinstance(part, str) else part]}})
+    chunks = [{"web": {"uri": url, "title": title}} for title, url in SOURCES.items()]
+    yield _candidate({"finishReason": "STOP", "groundingMetadata": {"groundingChunks": chunks}})
+
 
 async def answer(messages: list[Any], pause: float) -> AsyncIterator[dict[str, Any]]:
     """Streams the response to a history, with *pause* seconds before each piece."""
@@ -61,7 +95,7 @@ async def answer(messages: list[Any], pause: float) -> AsyncIterator[dict[str, A
         text, calls = (BOOKED if "booked" in json.dumps(results[-1]) else DENIED), []
     yield {"type": "message_start", "message": {"id": f"msg_{len(messages)}", "role": "assistant", "model": "script"}}
     yield _begin(0, {"type": "text", "text": ""})
-    for piece in re.findall(r"\S+\s*", text):
+    for piece in _words(text):
         await anyio.sleep(pause)
         yield _grow(0, {"type": "text_delta", "text": piece if piece[-1].isspace() else f"{piece} "})
     yield {"type": "content_block_stop", "index": 0}
@@ -96,6 +130,14 @@ def _said(messages: list[Any]) -> str:
         if message["role"] == "user" and (texts := [block["text"] for block in blocks if block["type"] == "text"]):
             return " ".join(texts).lower()
     return ""
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\S+\s*", text)
+
+
+def _candidate(candidate: dict[str, Any]) -> dict[str, Any]:
+    return {"responseId": "script", "modelVersion": "script", "candidates": [{"index": 0, **candidate}]}
 
 
 def _begin(index: int, block: dict[str, Any]) -> dict[str, Any]:

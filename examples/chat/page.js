@@ -26,29 +26,32 @@ function newRun(id = "") {
   node.setAttribute("aria-label", "Answer");
   at("log").append(node);
   // last: the id of the last frame; isLate: frames come later than what they tell of; isStale: they tell it all anew
-  return { id, last: "", items: [], steps: [], marks: {}, isLate: false, isStale: false, cutAt: 0, outcome: null, words: "", node };
+  return { id, last: "", items: [], sources: [], steps: [], marks: {}, isLate: false, isStale: false, cutAt: 0, outcome: null, words: "", node };
 }
 
 const keyOf = (one) => (one.call_id === undefined ? `${one.step}` : `${one.step}/${one.call_id}`);
-const NOTES = { denied: "", cancelled: "", skipped: "", // which say it all
+const NOTES = { cancelled: "", skipped: "", // which say it all
   unknown: "It had begun when the server went down, and may have taken effect. Nobody runs it again before that is found out." };
 const callOf = (event) => run.items.find((one) => one.call_id === event.call_id && one.step === event.step);
 function take({ id, event }) {
-  if (run.isStale) Object.assign(run, { items: [], steps: [], isStale: false });
+  if (run.isStale) Object.assign(run, { items: [], sources: [], steps: [], isStale: false });
   run.last = id ?? run.last;
   if (event.step !== undefined && !run.steps.includes(event.step)) run.steps.push(event.step);
   ON[event.event]?.(event);
+  for (const { url, title } of event.sources ?? []) run.sources.push({ step: event.step, seq: event.seq, url, title });
+  for (const file of event.files ?? []) run.items.push({ step: event.step, seq: event.seq, file });
+}
+function addText({ step, seq, text }) {
+  const last = run.items.at(-1);
+  if (last?.text !== undefined && last.step === step) last.text += text;
+  else run.items.push({ step, seq, text });
 }
 const ON = {
   step_start(event) {
     run.id = event.run_id;
     if (!event.continued) mark(event, "from");
   },
-  text_delta(event) {
-    const last = run.items.at(-1);
-    if (last?.text !== undefined && last.step === event.step) last.text += event.text;
-    else run.items.push({ step: event.step, seq: event.seq, text: event.text });
-  },
+  text_delta: addText,
   text_end(event) {
     const last = run.items.findLast((one) => one.text !== undefined && one.step === event.step);
     if (event.whole !== undefined && last) last.text = event.whole;
@@ -65,11 +68,15 @@ const ON = {
     mark(event, "written");
   },
   approval_requested(event) {
-    Object.assign(callOf(event), { state: "ask", approval: event.approval_id });
+    const call = callOf(event);
+    Object.assign(call, { state: "ask", approval: event.approval_id, requires: event.requires });
+    // Defaults included, except beside numbers that are no longer exact here.
+    if (!/\d{16}/.test(call.arguments)) call.arguments = shown(event.arguments);
     mark(event, "asked");
   },
   approval_resolved(event) {
-    callOf(event).state = event.approved ? "wait" : "bad";
+    const edited = event.arguments && { arguments: shown(event.arguments), isEdited: true };
+    Object.assign(callOf(event), { state: event.approved ? "wait" : "bad", reason: event.reason ?? "" }, edited);
     mark(event, "decided");
   },
   tool_started(event) {
@@ -78,14 +85,16 @@ const ON = {
   },
   tool_progress(event) { callOf(event).progress = event.value; },
   observation(event) {
-    const isOk = event.outcome === "ok";
-    const result = isOk ? event.result ?? "" : NOTES[event.outcome] ?? shown(event.error ?? "").replace(/^Error: /, "");
-    Object.assign(callOf(event), { state: isOk ? "ok" : "bad", outcome: event.outcome, result });
+    const isOk = event.outcome === "ok", call = callOf(event);
+    const note = event.outcome === "denied" ? call.reason : NOTES[event.outcome];
+    const result = isOk ? event.result ?? "" : note ?? shown(event.error ?? "").replace(/^Error: /, "");
+    Object.assign(call, { state: isOk ? "ok" : "bad", outcome: event.outcome, result });
     mark(event, "to");
   },
   stream_end(event) { mark(event, "to"); },
   attempt_discarded(event) {
-    run.items = run.items.filter((one) => one.step !== event.step || one.seq < event.from_seq);
+    const isKept = (one) => one.step !== event.step || one.seq < event.from_seq;
+    Object.assign(run, { items: run.items.filter(isKept), sources: run.sources.filter(isKept) });
     for (const key of Object.keys(run.marks)) if (key.startsWith(`${event.step}/`)) delete run.marks[key];
   },
   run_end(event) { Object.assign(run, { outcome: event.outcome, words: event.words }); },
@@ -127,7 +136,8 @@ async function* frames(body, signal) {
     const quiet = new Promise((_, fail) => { timer = setTimeout(() => fail(new Error("quiet")), QUIET_MS); });
     const { done, value } = await Promise.race([reader.read(), quiet]).finally(() => clearTimeout(timer));
     if (done) return;
-    const lines = (rest + value).split("\n");
+    const lines = value.split("\n");
+    lines[0] = rest + lines[0]; // an image is one line of many pieces
     rest = lines.pop();
     for (const line of lines) {
       if (line.startsWith("id: ")) id = line.slice(4);
@@ -206,18 +216,16 @@ const REFUSED = {
   running: "Another answer is still being written in this conversation.",
   waiting: "A call waits for a decision in this conversation.",
 };
-// Posts until the server has answered; the same request twice counts once. Returns why it was refused, or "".
+const why = ({ code, message }) => sentence(REFUSED[code] ?? message);
+// Posts until the server has answered; the same request twice counts once. Returns why it was refused, or null.
 async function post(path, body, signal) {
   for (let fails = 0; ; fails += 1) {
     const leaving = new AbortController(), both = AbortSignal.any([leaving.signal, signal]);
     try {
       const headers = { "content-type": "application/json" };
-      const answer = await fetch(`${base()}/${path}`, { method: "POST", body: JSON.stringify(body), headers, signal: both });
-      if (answer.ok) return "";
-      if (![502, 503, 504].includes(answer.status)) {
-        const { code, message } = (await answer.json()).error;
-        return REFUSED[code] ?? message;
-      }
+      const answer = await fetch(`${base()}/${path}`, { method: "POST", body, headers, signal: both });
+      if (answer.ok) return null;
+      if (![502, 503, 504].includes(answer.status)) return (await answer.json()).error;
     } catch {
       signal.throwIfAborted();
     } finally {
@@ -236,12 +244,8 @@ async function send(text) {
   say("Sending …", "busy");
   buttons();
   const message = { id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text }] };
-  let refused = "";
-  try {
-    refused = await post("events", { id: chat, messages: [message], trigger: "submit-message" }, own.signal);
-  } catch {
-    refused = "Not sent.";
-  }
+  const body = JSON.stringify({ id: chat, messages: [message], trigger: "submit-message" });
+  const refused = await post("events", body, own.signal).catch(() => ({ message: "Not sent." }));
   if (place !== here) return;
   sending = null;
   if (refused) {
@@ -255,17 +259,25 @@ async function send(text) {
   read();
 }
 
-async function decide(call, approved) {
+// Decides about a call; `edited` are arguments to run it with, as JSON: a number of them may be too long for JavaScript.
+async function decide(call, approved, edited = "") {
   const here = place;
   call.state = "wait";
   draw();
   const part = { type: `tool-${call.name}`, toolCallId: call.call_id, state: "approval-responded", input: {},
     approval: { id: call.approval, approved } };
   const message = { id: run.id, role: "assistant", parts: [part] };
-  const body = { id: chat, messages: [message], trigger: "submit-message", messageId: run.id };
+  const beside = edited && `"editedArgs":{${JSON.stringify(call.approval)}:${edited}},`;
+  const body = `{${beside}${JSON.stringify({ id: chat, messages: [message], trigger: "submit-message", messageId: run.id }).slice(1)}`;
   say(approved ? "Approving …" : "Denying …", "busy");
-  const refused = await post("events", body, here.signal).catch(() => "gone");
+  const refused = await post("events", body, here.signal).catch(() => null); // left, then
   if (place !== here) return;
+  if (refused?.code === "edited") { // the call goes on waiting
+    Object.assign(call, { state: "ask", refused: why(refused) });
+    paint();
+    sayEnd();
+    return call.node.querySelector("textarea").focus();
+  }
   others.postMessage(chat);
   if (!refused) return read();
   await load();
@@ -277,7 +289,7 @@ async function stop() {
   if (!isBusy()) return;
   const here = place, rests = reading === null;
   say("Stopping …", "busy");
-  const refused = await post("stop", {}, here.signal).catch(() => "gone");
+  const refused = await post("stop", "{}", here.signal).catch(() => null);
   if (place !== here) return;
   others.postMessage(chat);
   if (refused) note(refused);
@@ -286,7 +298,7 @@ async function stop() {
 
 // Says what the server has refused, below the answer, where it stays and is read out.
 function note(refused) {
-  at("log").append(make("p", "end bad", sentence(refused)));
+  at("log").append(make("p", "end bad", why(refused)));
   if (sticks) at("log").scrollTop = at("log").scrollHeight;
 }
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
@@ -333,7 +345,7 @@ async function load({ goesOn = true } = {}) {
       continue;
     }
     finished(message);
-    if (run.outcome !== "answered" && message !== messages.at(-1)) await replay();
+    if (run.outcome === "answered" ? run.items.some((one) => one.approval) : message !== messages.at(-1)) await replay();
     if (place !== here) return;
   }
   setTimeout(() => at("log").setAttribute("aria-live", "polite"), 500);
@@ -347,11 +359,18 @@ async function load({ goesOn = true } = {}) {
   }
 }
 
-// The log has more of a run that was stopped than its history: the answer that broke off.
+// The log has more of a run than its history: the answer that broke off, and that arguments were edited.
 async function replay() {
-  const answer = await fetch(`${base()}/events`, { headers: { "last-event-id": run.last }, signal: place.signal });
-  if (answer.status !== 200) return;
-  for await (const frame of frames(answer.body, place.signal)) take(frame);
+  const { signal } = place, seen = [];
+  try {
+    const answer = await fetch(`${base()}/events`, { headers: { "last-event-id": run.last }, signal });
+    if (answer.status !== 200) return;
+    for await (const frame of frames(answer.body, signal)) seen.push(frame);
+  } catch {
+    return; // the history stands
+  }
+  if (signal.aborted) return;
+  seen.forEach(take);
   paint();
 }
 
@@ -360,11 +379,13 @@ function finished(message) {
   let step = -1;
   for (const part of message.parts) {
     if (part.type === "step-start") run.steps.push(step += 1);
-    else if (part.type === "text") run.items.push({ step, text: part.text });
+    else if (part.type === "text") addText({ step, text: part.text });
+    else if (part.type === "file") run.items.push({ step, file: { media_type: part.mediaType, url: part.url } });
+    else if (part.type.startsWith("source-")) run.sources.push({ step, url: part.url, title: part.title });
     else if (part.toolCallId) {
       run.items.push({ step, call_id: part.toolCallId, name: part.type.slice(5), approval: part.approval?.id,
         arguments: shown(part.input ?? ""), state: STATES[part.state], outcome: part.state === "output-denied" ? "denied" : "",
-        result: part.output ?? part.errorText?.replace(/^Error: /, "") });
+        result: part.output ?? part.errorText?.replace(/^Error: /, "") ?? (part.state === "output-denied" ? part.approval.reason : undefined) });
     }
   }
   const { outcome = "answered", words = "" } = times[run.id]?.end ?? {};
@@ -430,7 +451,9 @@ const BAD = { denied: "denied", cancelled: "stopped", skipped: "not run", timed_
 
 function paint() {
   run.node.setAttribute("aria-busy", String(reading !== null)); // read out once it is whole
-  const nodes = run.items.map((item) => item.node ??= item.text === undefined ? callNode(item) : make("p", "said"));
+  const nodes = run.items.map((item) => item.node ??= item.text !== undefined ? make("p", "said") : item.file ? fileNode(item) : callNode(item));
+  const sources = Object.values(Object.groupBy(run.sources, (one) => one.url ?? ` ${one.title}`)).map(([first]) => first);
+  if (sources.length) nodes.push(sourcesNode(sources));
   if (run.outcome && !["answered", "suspended", "left"].includes(run.outcome)) {
     nodes.push(run.node.querySelector(".end") ?? make("p", "end"));
     put(nodes.at(-1), end());
@@ -440,8 +463,8 @@ function paint() {
     if (run.node.children[index] !== node) run.node.insertBefore(node, run.node.children[index] ?? null);
   });
   for (const item of run.items) {
-    if (item.text === undefined) paintCall(item);
-    else put(item.node, item.text.trimEnd());
+    if (item.text !== undefined) put(item.node, item.text.trimEnd());
+    else if (item.call_id !== undefined) paintCall(item);
   }
   if (sticks) at("log").scrollTop = at("log").scrollHeight;
   below();
@@ -458,6 +481,48 @@ function callNode(call) {
   node.setAttribute("aria-label", `Call of ${call.name}`);
   head.append(make("span", "name", call.name), make("span", "state"));
   node.append(head, make("div", "arguments"));
+  return node;
+}
+
+const isPage = (url) => /^https?:\/\//i.test(url);
+function linkTo(url, text) {
+  const link = make("a", "", text);
+  link.href = url;
+  if (isPage(url)) {
+    Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
+    link.append(make("span", "unseen", " (opens in a new tab)"));
+  }
+  return link;
+}
+
+// An image, and a way to save any file. A data: URL is never opened as a page.
+function fileNode({ file: { media_type: type, url } }) {
+  const node = make("figure", "file"), isData = url.startsWith("data:"), kind = type.startsWith("image/") ? "image" : "file";
+  const number = run.items.filter((one) => one.file && one.node).length + 1;
+  const name = `${kind}-${number}.${/^\w+\/(\w+)/.exec(type)?.[1] ?? "bin"}`; // image/svg+xml is svg
+  if (kind === "image" && isData) {
+    const image = make("img");
+    image.addEventListener("load", () => { if (sticks) at("log").scrollTop = at("log").scrollHeight; below(); });
+    Object.assign(image, { src: url, alt: `Image ${number} of this answer, made by the model` });
+    node.append(image);
+  }
+  if (isData) node.append(Object.assign(linkTo(url, `Download ${name}`), { download: name }));
+  else node.append(isPage(url) ? linkTo(url, name) : make("span", "", name));
+  return node;
+}
+
+function sourcesNode(sources) {
+  const found = run.node.querySelector(".sources"), text = shown(sources);
+  if (found?.dataset.text === text) return found;
+  const node = make("div", "sources"), list = make("ul");
+  node.dataset.text = text;
+  for (const { url, title } of sources) {
+    const line = make("li"), isLink = url && isPage(url) && URL.canParse(url);
+    line.append(isLink ? linkTo(url, title ?? url) : title ?? url);
+    if (isLink && title) line.append(" ", make("span", "host", new URL(url).host));
+    list.append(line);
+  }
+  node.append(make("p", "", "Sources"), list);
   return node;
 }
 
@@ -498,22 +563,78 @@ function paintCall(call) {
     return made;
   });
   if (bar) Object.assign(bar, { max: progress.of, value: progress.done });
-  part(node, "choice", call.state === "ask" && reading === null, () => {
-    const choice = make("div", "choice");
-    for (const [kind, word] of [["approve", "Approve"], ["deny", "Deny"]]) {
-      const button = make("button", kind, word);
-      button.type = "button";
-      button.setAttribute("aria-label", `${word} ${call.name}`);
-      button.addEventListener("click", (event) => {
-        if (event.detail === 0) at("text").focus(); // by keyboard: a touch would open the one on the screen
-        decide(call, kind === "approve");
-      });
-      choice.append(button);
-    }
-    return choice;
-  });
+  part(node.firstChild, "edited", call.isEdited, () => make("span", "edited", "edited"));
+  const asks = call.state === "ask" && reading === null;
+  part(node, "choice", asks && call.draft === undefined, () => choiceNode(call));
+  const editor = part(node, "editor", asks && call.draft !== undefined, () => editorNode(call));
+  if (editor) {
+    put(editor.querySelector(".wrong"), call.refused ?? "");
+    editor.querySelector("textarea").ariaInvalid = String(Boolean(call.refused));
+  }
   const result = part(node, "result", call.result !== undefined && call.result !== "", () => make("div", "result"));
   if (result) putValue(result, call.result);
+}
+
+function button(kind, word, about, act) {
+  const node = make("button", kind, word);
+  node.type = "button";
+  node.setAttribute("aria-label", about);
+  node.addEventListener("click", act);
+  return node;
+}
+// A decision by keyboard leaves the focus at the text; a touch would open the keyboard on the screen.
+const leave = (event) => { if (event.detail === 0) at("text").focus(); };
+
+function choiceNode(call) {
+  const node = make("div", "choice");
+  for (const [kind, word] of [["approve", "Approve"], ["deny", "Deny"]]) {
+    node.append(button(kind, word, `${word} ${call.name}`, (event) => { leave(event); decide(call, kind === "approve"); }));
+  }
+  if (!(call.requires > 1)) { // the others would not have seen it
+    node.append(button("quiet edit", "Edit", `Edit the arguments of ${call.name}`, () => {
+      call.draft = /\d{16}/.test(call.arguments) ? call.arguments : JSON.stringify(JSON.parse(call.arguments), null, 2);
+      paint();
+      call.node.querySelector("textarea").focus();
+    }));
+  }
+  return node;
+}
+
+let editors = 0;
+function editorNode(call) {
+  const node = make("div", "editor"), id = `edit-${editors += 1}`, label = make("label", "", `Arguments of ${call.name}, as JSON`);
+  const text = Object.assign(make("textarea"), { id, value: call.draft, spellcheck: false });
+  const wrong = Object.assign(make("p", "wrong"), { id: `${id}-wrong` }), choice = make("div");
+  node.setAttribute("aria-live", "off"); // the focus is here
+  label.htmlFor = id;
+  text.setAttribute("aria-describedby", wrong.id);
+  text.addEventListener("input", () => { call.draft = text.value; });
+  choice.append(
+    button("approve", "Approve with changes", `Approve with changes to ${call.name}`, (event) => {
+      if (call.refused = wrongOf(text.value)) {
+        paint();
+        return text.focus();
+      }
+      leave(event);
+      const isSame = JSON.stringify(JSON.parse(text.value)) === JSON.stringify(JSON.parse(call.arguments));
+      decide(call, true, isSame && !/\d{16}/.test(text.value) ? "" : text.value);
+    }),
+    button("quiet", "Cancel", `Cancel editing ${call.name}`, () => {
+      call.draft = call.refused = undefined;
+      paint();
+      call.node.querySelector(".edit").focus();
+    }),
+  );
+  node.append(label, text, wrong, choice);
+  return node;
+}
+function wrongOf(text) {
+  try {
+    const value = JSON.parse(text);
+    return value === null || typeof value !== "object" || Array.isArray(value) ? "Write a JSON object: { … }" : "";
+  } catch (error) {
+    return `This is not JSON yet: ${sentence(error.message)}`;
+  }
 }
 const stateOf = (call) => (call.state === "bad" ? BAD[call.outcome] ?? "failed" : WORDS[call.state]);
 

@@ -11,8 +11,8 @@ of an assistant's message has by way of answers: the assistant's message that ``
     any                    an assistant's     resume (`addToolApprovalResponse`, `addToolOutput`)
     any                    any                regenerate, with "regenerate-message" (the retry after an error, too)
 
-A person's changes to arguments stand beside the messages, since ``part.input`` is what was shown, perhaps masked:
-``addToolApprovalResponse({id, approved, options: {body: {editedArgs: {[id]: {...}}}}})``.
+A person's changes to arguments stand beside the messages, since ``part.input`` is what was shown, perhaps masked: in
+``editedArgs``, by the id of the approval.
 
 `ai` 6.0.326 and 7.0.173, read 2026-11-28: ``src/ui/http-chat-transport.ts``, ``chat.ts``, ``ui-messages.ts``. The
 signature of an approval (7) is its own server's: it is not looked at, and our ids name what was shown.

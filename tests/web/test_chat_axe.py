@@ -30,6 +30,10 @@ SAY = """
 (() => { document.getElementById("text").value = "A weekend in Lisbon or Porto?";
   document.getElementById("form").requestSubmit(); })()
 """
+EDIT = """
+(() => { document.querySelector(".editor textarea").value = '{"train": "A", "berths": 3, "price_eur": 9}';
+  document.querySelector(".editor .approve").click(); })()
+"""
 UNTIL = """
 new Promise((done) => { const look = () => (%s) ? done(true) : setTimeout(look, 5); look(); })
 """
@@ -70,8 +74,16 @@ async def test_axe_finds_nothing_to_complain_of_in_the_example_chat(tmp_path: Pa
             assert browser.run('!!document.querySelector(".call progress")')
             await until(f'{STATUS}.startsWith("Waiting")')
             judge(browser, "waiting")
-            browser.run('document.querySelector(".deny").click()')
-            await until(f'{STATUS} === "Answered"')
+            browser.run('document.querySelector(".edit").click()')
+            browser.run('document.querySelector(".editor textarea").value = "{"')
+            browser.run('document.querySelector(".editor .approve").click()')
+            judge(browser, "edited, and no JSON")
+            browser.run(EDIT)
+            await until(f'{STATUS} === "Answered" && !!document.querySelector(".edited")')
+            browser.run(SAY.replace("A weekend in Lisbon or Porto?", "What do the trams look like?"))
+            await until(
+                f'{STATUS} === "Answered" && !!document.querySelector(".sources") && !!document.querySelector("img")'
+            )
             judge(browser, "ended")
             await run_sync(browser.visit, f"http://127.0.0.1:{port}/nowhere")
             judge(browser, "nothing there")

@@ -18,8 +18,9 @@ from served import serving
 from view.browser import Browser, needs_chromium
 
 pytest.importorskip("starlette", reason="THERE IS NO STARLETTE: the chat of the examples was not opened")
+from examples.chat import app as example
 from examples.chat.app import page_app
-from examples.chat.model import BOOK, BOOKED, DENIED, FAILED, LOOK
+from examples.chat.model import BOOK, BOOKED, DENIED, FAILED, LOOK, PICTURE_WIRE, SOURCES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.costly, needs_chromium]
 
@@ -160,10 +161,36 @@ async def test_a_chat_works_by_keys_alone_is_read_out_keeps_still_and_fits_on_a_
             assert {"Approve book", "Deny book", "Stop"} <= set(regions["buttons"])
             assert browser.run('document.querySelector(".answer").ariaBusy') == "false"
             press(browser, "Escape")  # stops what goes on, and takes no decision
-            go_to(browser, "approve", shift=True)
+            for ends in ("Cancel", "Approve"):
+                go_to(browser, "quiet edit", shift=True)
+                press(browser, "Enter")
+                focused = browser.run("document.activeElement.labels[0].textContent")
+                assert focused == "Arguments of book, as JSON"
+                field = browser.run("document.activeElement.id")
+                browser.run("document.activeElement.select()")
+                for written, wrong in (("[3]", "Write a JSON object: { … }"), ("{", "This is not JSON yet: ")):
+                    browser.command("Input.insertText", text=written)
+                    go_to(browser, "approve")
+                    press(browser, "Enter")
+                    assert browser.run("document.activeElement.id") == field
+                    assert browser.run("document.activeElement.ariaInvalid") == "true"
+                    described = "document.getElementById(document.activeElement.getAttribute('aria-describedby'))"
+                    assert browser.run(f"{described}.textContent").startswith(wrong)
+                    browser.run("document.activeElement.select()")
+                assert browser.run(IN_SIGHT)
+                if ends == "Cancel":
+                    go_to(browser, "quiet")
+                    press(browser, "Enter")
+                    assert browser.run(FOCUS) == "quiet edit"
+            browser.command("Input.insertText", text=json.dumps(EDITED))
+            go_to(browser, "approve")
             press(browser, "Enter")
             await until(f'{STATUS} === "Answered"')
             assert browser.run(FOCUS) == "text"
+            assert "edited" in heard(browser)["log"]["text"]
+            say(browser, "What do the trams of Lisbon look like?")
+            await until(f'{STATUS} === "Answered" && document.querySelector(".answer:last-child .sources")')
+            assert "Image 1 of this answer, made by the model" in heard(browser)["log"]["text"]
             assert BOOKED in heard(browser)["log"]["text"]
             assert heard(browser)["alert"]["text"] == ""
             say(browser, "A weekend in Atlantis?")
@@ -178,6 +205,113 @@ async def test_a_chat_works_by_keys_alone_is_read_out_keeps_still_and_fits_on_a_
                 assert browser.run(FOCUS) == "text"
                 assert heard(browser)["log"]["text"].endswith("Stopped")
             assert browser.complaints == []
+
+
+EDITED = {"train": "Sud Express", "berths": 12345678901234567, "price_eur": 5}
+EDIT = """
+(() => { document.querySelector(".edit").click(); const text = document.querySelector(".editor textarea");
+  text.value = %s; text.dispatchEvent(new Event("input")); document.querySelector(".editor .approve").click(); })()
+"""
+CARD = """
+(() => { const card = [...document.querySelectorAll(".call")].at(-1);
+  return [!!card.querySelector(".edited"), card.querySelector(".state").textContent,
+    [...card.querySelectorAll(".arguments dd")].map((one) => one.textContent),
+    card.querySelector(".result")?.textContent ?? ""]; })()
+"""
+LINKS = """
+[...document.querySelectorAll(".answer:last-child a")].map((one) => [one.firstChild.textContent,
+  one.href.slice(0, 20), one.target, one.rel, one.download])
+"""
+SHOWN = '[...document.querySelectorAll(".answer:last-child li, .file > span")].map((one) => one.textContent)'
+IMAGES = "[...document.images].map((one) => [one.alt, one.naturalWidth > 0])"
+OUTSIDE = ["_blank", "noopener noreferrer", ""]
+
+
+async def hostile(messages: list[Any], pause: float) -> Any:
+    """Makes files of all kinds, and names sources twice, without a title, and no pages."""
+    files = [
+        {"inlineData": {"mimeType": "text/html", "data": "PHNjcmlwdD4="}},
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://one.example/a.pdf"}},
+        {"fileData": {"mimeType": "text/html", "fileUri": "javascript:alert(1)"}},
+    ]
+    pages = [
+        {"uri": "https://two.example/", "title": "<b>Two</b>"},
+        {"uri": "https://one.example/"},
+        {"uri": "https://two.example/", "title": "Another"},
+        {"uri": "javascript:alert(1)", "title": "None"},
+    ]
+    chunks = [*({"web": page} for page in pages), {"retrievedContext": {"title": "A book"}}]
+    for part in [{"text": "Look. "}, *files, {"text": "There. "}]:
+        yield {"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]}
+    yield {"candidates": [{"index": 0, "finishReason": "STOP", "groundingMetadata": {"groundingChunks": chunks}}]}
+
+
+async def test_edited_arguments_sources_and_files_are_shown_alike_live_and_after_a_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Browser(tmp_path / "profile") as browser, anyio.fail_after(60):
+        async with serving(page_app(tmp_path / "chats.db", pause=0.01)) as port:
+
+            async def until(condition: str) -> None:
+                assert await run_sync(browser.run, WAIT.format(condition=condition))
+
+            async def ask(text: str) -> None:
+                await run_sync(browser.run, SEND.replace("Lisbon or Porto?", text))
+
+            async def alike(*looks: str) -> list[Any]:
+                """Returns what is seen, which a reload does not change."""
+                await until(f'{STATUS} === "Answered"')
+                await run_sync(browser.drawn)
+                live = [browser.run(look) for look in looks]
+                address = browser.run("location.href")
+                await run_sync(browser.visit, "about:blank")
+                await run_sync(browser.open, address)
+                await until(f'{STATUS} === "Answered"')
+                await run_sync(browser.drawn)
+                assert [browser.run(look) for look in looks] == live
+                return live
+
+            await run_sync(browser.open, f"http://127.0.0.1:{port}/")
+            asked = dict(BOOK[1][0][1])
+            misfit = "its arguments were edited, and cannot be run: "
+            for edited, is_marked, state, result in (
+                (EDITED, True, "done", f"booked {EDITED['berths']} berths on Sud Express for 5 EUR"),
+                (asked, False, "done", "booked 2 berths on Lusitania 335 for 118 EUR"),
+                ({"train": "A", "berths": "many"}, False, "denied", misfit),
+            ):
+                await ask("Lisbon or Porto?")
+                await until('document.querySelector(".edit")')
+                if edited is EDITED:  # too much for the server, which says so in place
+                    await run_sync(browser.run, EDIT % json.dumps(json.dumps({**asked, "train": "A" * 300_000})))
+                    await until('document.querySelector(".wrong")?.textContent')
+                    assert browser.run(STATUS) == WAITS
+                    browser.run('document.querySelector(".editor .quiet").click()')
+                await run_sync(browser.run, EDIT % json.dumps(json.dumps(edited)))
+                ((marked, shown, arguments, said),) = await alike(CARD)
+                assert (marked, shown) == (is_marked, state)
+                assert said == result if result != misfit else said.startswith(misfit)
+                ran = asked if state == "denied" else edited
+                assert [ran["train"], str(ran["price_eur"])] == [arguments[0], arguments[2]]
+            await ask("What do the trams of Lisbon look like?")
+            links, shown, images = await alike(LINKS, SHOWN, IMAGES)
+            assert links[0] == ["Download image-1.svg", "data:image/svg+xml;b", "", "", "image-1.svg"]
+            assert links[1:] == [[title, url[:20], *OUTSIDE] for title, url in SOURCES.items()]
+            assert shown[0] == "Trams in Lisbon (opens in a new tab) en.wikipedia.org"
+            assert images == [["Image 1 of this answer, made by the model", True]]
+            monkeypatch.setattr(example, "script_of", lambda messages: (PICTURE_WIRE, hostile))
+            await ask("Anything")
+            links, shown = await alike(LINKS, SHOWN)
+            assert links == [
+                ["Download file-1.html", "data:text/html;base6", "", "", "file-1.html"],
+                ["Download image-2.png", "data:image/png;base6", "", "", "image-2.png"],
+                ["file-3.pdf", "https://one.example/", *OUTSIDE],
+                ["<b>Two</b>", "https://two.example/", *OUTSIDE],
+                ["https://one.example/", "https://one.example/", *OUTSIDE],
+            ]
+            assert [one.split(" (")[0] for one in shown] == ["<b>Two</b>", "https://one.example/", "A book"]
+            (refused,) = browser.complaints  # the arguments that were too much
+            assert "409 (Conflict)" in refused
 
 
 @contextmanager

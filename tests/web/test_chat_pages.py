@@ -21,7 +21,8 @@ pytest.importorskip("starlette", reason="THERE IS NO STARLETTE: the pages of use
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from examples.chat.app import CLIENTS, clients, may, pages
+from examples.chat.app import CLIENTS, clients, may, page_app, pages
+from examples.chat.model import BOOKED
 from streamtools.web import Chats
 
 pytestmark = [
@@ -228,3 +229,56 @@ async def test_a_page_of_ag_ui_that_is_loaded_anew_behind_any_event_ends_with_th
     results = [(one["toolCallId"], one["content"]) for one in whole if one["role"] == "tool"]
     said = [*(f'{{"seen":"{at}"}}' for at in ("Lisbon", "Porto", "trains")), "2 booked"]
     assert sorted(results) == list(zip(calls, said, strict=True))
+
+
+EDIT = """
+(() => { const text = document.querySelector(".editor textarea");
+  Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(text, %s);
+  text.dispatchEvent(new Event("input", { bubbles: true }));
+  setTimeout(() => document.querySelector(".editor .approve").click()); })()
+"""
+SHOWN = """
+[[...document.querySelectorAll(".call .arguments")].at(-1).textContent,
+ [...document.images].map((one) => one.src.slice(0, 18)),
+ [...document.querySelectorAll(".sources a")].map((one) => [one.textContent, one.rel])]
+"""
+SOURCES = [[title, "noopener noreferrer"] for title in ("Trams in Lisbon", "Carris")]
+
+
+async def test_pages_of_use_chat_and_ag_ui_send_edited_arguments_and_use_chat_shows_sources_and_pictures(
+    tmp_path: Path,
+) -> None:
+    edited = json.dumps({"train": "Sud Express", "berths": 3, "price_eur": 5}, separators=(",", ":"))
+    with Browser(tmp_path / "profile") as browser, anyio.fail_after(120):
+        async with serving(page_app(tmp_path / "chats.db", pause=0.01), patience_s=130) as port:
+
+            async def until(condition: str) -> None:
+                found = await run_sync(browser.run, WAIT.format(condition=condition, most=PATIENCE_MS))
+                assert found is True, f"not seen: {condition}"
+
+            for name in CLIENTS:
+                await run_sync(browser.visit, "about:blank")
+                await run_sync(browser.open, f"http://127.0.0.1:{port}/{name}/")
+                await run_sync(browser.run, SEND)
+                await until('document.querySelector(".edit")')
+                browser.run('document.querySelector(".edit").click()')
+                await until('document.querySelector(".editor")')
+                browser.run(EDIT % json.dumps("[]"))
+                await until('document.querySelector(".wrong").textContent')
+                browser.run(EDIT % json.dumps(edited))
+                for _ in "live", "loaded anew":
+                    await until(f'document.getElementById("log").innerText.includes({json.dumps(BOOKED[-20:])})')
+                    assert browser.run(SHOWN) == [edited, [], []]
+                    address = browser.run("location.href")
+                    await run_sync(browser.visit, "about:blank")
+                    await run_sync(browser.open, address)
+                if name == "ag-ui":
+                    continue
+                await run_sync(browser.run, SEND.replace("Lisbon or Porto?", "What do the trams look like?"))
+                for _ in "live", "loaded anew":
+                    await until('document.querySelector(".sources")')
+                    await run_sync(browser.drawn)
+                    assert browser.run(SHOWN)[1:] == [["data:image/svg+xml"], SOURCES]
+                    await run_sync(browser.visit, "about:blank")
+                    await run_sync(browser.open, address)
+            assert browser.complaints == []

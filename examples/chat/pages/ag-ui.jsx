@@ -10,6 +10,7 @@ async function load() {
 
 const agent = new HttpAgent({ url: "/chats/ag-ui", threadId: chat });
 const decided = {}; // by interrupt: a run is resumed once all are
+const edited = {}; // arguments, by call
 
 function Page({ known }) {
   const [, draw] = useReducer((count) => count + 1, 0);
@@ -38,8 +39,9 @@ function Page({ known }) {
     await stop();
     if (!agent.isRunning) await join(await load());
   };
-  const decide = (interrupt, approved) => {
-    decided[interrupt.id] = { status: "resolved", payload: { approved } };
+  const decide = (interrupt, approved, editedArgs) => {
+    decided[interrupt.id] = { status: "resolved", payload: { approved, editedArgs } };
+    if (editedArgs) edited[interrupt.toolCallId] = editedArgs;
     const own = agent.pendingInterrupts.map(({ id }) => [id, decided[id]]);
     if (own.every(([, response]) => response)) run(buildResumeArray(agent.pendingInterrupts, Object.fromEntries(own)));
     draw();
@@ -51,7 +53,7 @@ function Page({ known }) {
   const called = ({ id, function: { name, arguments: input } }) => {
     const answer = result(id), outcome = answer?.metadata?.outcome;
     const interrupt = agent.pendingInterrupts.find((one) => one.toolCallId === id && !decided[one.id]);
-    const shared = { name, input, decide: (approved) => decide(interrupt, approved) };
+    const shared = { name, input: edited[id] ?? input, decide: (...choice) => decide(interrupt, ...choice) };
     const output = outcome === "denied" ? undefined : answer?.content;
     if (answer) return <Call key={id} {...shared} state={outcome ? "bad" : "ok"} outcome={outcome} output={output} />;
     return <Call key={id} {...shared} state={interrupt ? "ask" : "work"} progress={progress(id)?.content.value} />;

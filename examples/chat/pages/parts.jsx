@@ -1,5 +1,5 @@
 // What the pages of both clients show: messages with their calls, a place to write, and a line of links.
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useId, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 
 export const isNew = location.hash.length < 2;
@@ -22,7 +22,7 @@ export function words(error) {
 const WORDS = { write: "writing arguments …", wait: "waits", ask: "needs your approval", work: "runs …", ok: "done", bad: "failed" };
 const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-/** A call: its state is a key of WORDS; `decide` is asked for while it is "ask". */
+/** A call: its state is a key of WORDS; `decide(approved, editedArgs)` is asked for while it is "ask". */
 export function Call({ name, state, outcome, input, output, progress, decide }) {
   return (
     <section className={`call ${state}`} aria-label={`Call of ${name}`}>
@@ -33,21 +33,64 @@ export function Call({ name, state, outcome, input, output, progress, decide }) 
       {input !== undefined && <code className="arguments">{text(input)}</code>}
       {progress && <progress max={progress.of} value={progress.done} aria-label={`Progress of ${name}`} />}
       {output !== undefined && <div className="result"><code>{text(output)}</code></div>}
-      {state === "ask" && (
-        <div className="choice">
-          <button type="button" className="approve" onClick={() => decide(true)}>Approve</button>
-          <button type="button" className="deny" onClick={() => decide(false)}>Deny</button>
-        </div>
-      )}
+      {state === "ask" && <Choice name={name} input={input} decide={decide} />}
     </section>
   );
 }
+
+function Choice({ name, input, decide }) {
+  const [draft, setDraft] = useState(), [wrong, setWrong] = useState(""), id = useId();
+  const approve = () => {
+    try {
+      const edited = JSON.parse(draft);
+      if (typeof edited !== "object" || edited === null || Array.isArray(edited)) throw new Error("write an object: { … }");
+      decide(true, edited);
+    } catch ({ message }) {
+      setWrong(message);
+    }
+  };
+  if (draft === undefined) {
+    const value = typeof input === "string" ? JSON.parse(input) : input;
+    return (
+      <div className="choice">
+        <button type="button" className="approve" onClick={() => decide(true)}>Approve</button>
+        <button type="button" className="deny" onClick={() => decide(false)}>Deny</button>
+        <button type="button" className="quiet edit" onClick={() => setDraft(JSON.stringify(value, null, 2))}>Edit</button>
+      </div>
+    );
+  }
+  return (
+    <div className="editor">
+      <label htmlFor={id}>Arguments of {name}, as JSON</label>
+      <textarea id={id} autoFocus value={draft} aria-invalid={wrong !== ""} aria-describedby={`${id}-wrong`} spellCheck="false"
+        onChange={({ target }) => setDraft(target.value)} onFocus={({ target }) => target.parentNode.scrollIntoView({ block: "nearest" })} />
+      <p id={`${id}-wrong`} className="wrong">{wrong}</p>
+      <div>
+        <button type="button" className="approve" onClick={approve}>Approve with changes</button>
+        <button type="button" className="quiet" onClick={() => { setDraft(); setWrong(""); }}>Cancel</button>
+      </div>
+    </div>
+  );
+}
+
+/** A page, or the title of a document. */
+export const Source = ({ url, title }) => (
+  <p className="sources">Source: {url ? <a href={url} target="_blank" rel="noopener noreferrer">{title ?? url}</a> : title}</p>
+);
+
+/** A file: an image, or one to save. */
+export const File = ({ url, mediaType }) => (
+  <figure className="file">
+    {url.startsWith("data:image/") ? <img src={url} alt="Made by the model" /> : <a href={url} download="file">Download ({mediaType})</a>}
+  </figure>
+);
 
 export const You = ({ children }) => <p className="you"><span className="unseen">You: </span>{children}</p>;
 export const Said = ({ children }) => <p className="said">{children}</p>;
 export const Thought = ({ children }) => <p className="thought">{children}</p>;
 
 const ASKED = ["A weekend in Lisbon or Porto?", "A weekend in Atlantis?", "Tell me the story of Lisbon"];
+if (location.pathname === "/use-chat/") ASKED.push("What do the trams of Lisbon look like?"); // AG-UI's messages have no pictures
 const PAGES = { "/": "Our own", "/use-chat/": "useChat", "/ag-ui/": "AG-UI" };
 
 /** The page. `messages` are the client's own: a test looks at them. */

@@ -1,12 +1,14 @@
 // useChat of the AI SDK: begins with the messages that are finished, joins the run that goes on, decides, and stops it.
 import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport, getToolName, isToolUIPart, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
-import { Call, Said, Talk, Thought, You, chat, isNew, show, stop } from "./parts.jsx";
+import { Call, File, Said, Source, Talk, Thought, You, chat, isNew, show, stop } from "./parts.jsx";
 
 async function load() {
   const answer = await fetch(`/chats/${encodeURIComponent(chat)}`);
   return answer.ok ? (await answer.json()).messages : []; // 404: nobody has said anything
 }
+
+const editedArgs = {}; // by the id of an approval
 
 function Page({ known }) {
   const { messages, setMessages, status, error, sendMessage, resumeStream, addToolApprovalResponse } = useChat({
@@ -15,6 +17,7 @@ function Page({ known }) {
     resume: !isNew, // GET /chats/{id}/stream
     transport: new DefaultChatTransport({
       api: "/chats",
+      body: () => ({ editedArgs }), // with whichever request has the decision
       async fetch(url, request) {
         const answer = await fetch(url, request);
         if (answer.status === 204) setMessages(await load()); // the run has ended since the messages were read
@@ -32,8 +35,14 @@ function Page({ known }) {
   const shown = (part, place) => {
     if (part.type === "text") return <Said key={place}>{part.text}</Said>;
     if (part.type === "reasoning") return <Thought key={place}>{part.text}</Thought>;
+    if (part.type === "file") return <File key={place} {...part} />;
+    if (part.type === "source-url" || part.type === "source-document") return <Source key={place} {...part} />;
     if (!isToolUIPart(part)) return null;
-    const decide = (approved) => addToolApprovalResponse({ id: part.approval.id, approved });
+    const decide = (approved, edited) => {
+      const { id } = part.approval;
+      editedArgs[id] = edited; // undefined is not sent
+      addToolApprovalResponse({ id, approved });
+    };
     return <Call key={part.toolCallId} name={getToolName(part)} decide={decide} {...shape(part)} />;
   };
   return (
