@@ -8,6 +8,8 @@ const make = (kind, name, text) => {
   return node;
 };
 const put = (node, text) => { if (node.textContent !== text) node.textContent = text; };
+// Whether a number in it is too long for JavaScript to keep: it is shown, and sent, as it was written.
+const isLong = (json) => /\d{16}/.test(json.replace(/"(?:\\.|[^"\\])*"/g, ""));
 const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 let chat = "", place = new AbortController(); // the conversation; aborted when another one is opened
@@ -70,8 +72,7 @@ const ON = {
   approval_requested(event) {
     const call = callOf(event);
     Object.assign(call, { state: "ask", approval: event.approval_id, requires: event.requires });
-    // Defaults included, except beside numbers that are no longer exact here.
-    if (!/\d{16}/.test(call.arguments)) call.arguments = shown(event.arguments);
+    if (!isLong(call.arguments)) call.arguments = shown(event.arguments); // defaults included
     mark(event, "asked");
   },
   approval_resolved(event) {
@@ -259,7 +260,7 @@ async function send(text) {
   read();
 }
 
-// Decides about a call; `edited` are arguments to run it with, as JSON: a number of them may be too long for JavaScript.
+// Decides about a call; `edited` are arguments to run it with, as JSON.
 async function decide(call, approved, edited = "") {
   const here = place;
   call.state = "wait";
@@ -539,7 +540,7 @@ function putValue(node, value) {
   if (node.dataset.text === text) return;
   node.dataset.text = text;
   let parsed = value;
-  try { parsed = JSON.parse(text); } catch { /* it grows, or is a text */ }
+  try { parsed = isLong(text) ? text : JSON.parse(text); } catch { /* it grows, or is a text */ }
   if (parsed === null || typeof parsed !== "object" || Array.isArray(parsed)) return node.replaceChildren(make("code", "", text));
   const list = make("dl");
   for (const [name, one] of Object.entries(parsed)) {
@@ -592,7 +593,7 @@ function choiceNode(call) {
   }
   if (!(call.requires > 1)) { // the others would not have seen it
     node.append(button("quiet edit", "Edit", `Edit the arguments of ${call.name}`, () => {
-      call.draft = /\d{16}/.test(call.arguments) ? call.arguments : JSON.stringify(JSON.parse(call.arguments), null, 2);
+      call.draft = isLong(call.arguments) ? call.arguments : JSON.stringify(JSON.parse(call.arguments), null, 2);
       paint();
       call.node.querySelector("textarea").focus();
     }));
@@ -617,7 +618,7 @@ function editorNode(call) {
       }
       leave(event);
       const isSame = JSON.stringify(JSON.parse(text.value)) === JSON.stringify(JSON.parse(call.arguments));
-      decide(call, true, isSame && !/\d{16}/.test(text.value) ? "" : text.value);
+      decide(call, true, isSame && !isLong(text.value) ? "" : text.value);
     }),
     button("quiet", "Cancel", `Cancel editing ${call.name}`, () => {
       call.draft = call.refused = undefined;

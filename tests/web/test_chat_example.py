@@ -215,7 +215,7 @@ EDIT = """
 CARD = """
 (() => { const card = [...document.querySelectorAll(".call")].at(-1);
   return [!!card.querySelector(".edited"), card.querySelector(".state").textContent,
-    [...card.querySelectorAll(".arguments dd")].map((one) => one.textContent),
+    card.querySelector(".arguments").textContent,
     card.querySelector(".result")?.textContent ?? ""]; })()
 """
 LINKS = """
@@ -292,7 +292,8 @@ async def test_edited_arguments_sources_and_files_are_shown_alike_live_and_after
                 assert (marked, shown) == (is_marked, state)
                 assert said == result if result != misfit else said.startswith(misfit)
                 ran = asked if state == "denied" else edited
-                assert [ran["train"], str(ran["price_eur"])] == [arguments[0], arguments[2]]
+                exact = [value for value in ran.values() if value != EDITED["berths"]]  # as far as a browser can
+                assert all(str(value) in arguments for value in exact)
             await ask("What do the trams of Lisbon look like?")
             links, shown, images = await alike(LINKS, SHOWN, IMAGES)
             assert links[0] == ["Download image-1.svg", "data:image/svg+xml;b", "", "", "image-1.svg"]
