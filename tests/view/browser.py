@@ -71,20 +71,20 @@ class Browser:
             message["sessionId"] = self._session
         self._socket.send(json.dumps(message))
         while True:
-            told = json.loads(self._socket.recv(timeout=PATIENCE_S))
-            if told.get("id") == self._last:
-                assert "error" not in told, told
-                result: dict[str, Any] = told["result"]
+            received = json.loads(self._socket.recv(timeout=PATIENCE_S))
+            if received.get("id") == self._last:
+                assert "error" not in received, received
+                result: dict[str, Any] = received["result"]
                 return result
-            self._note(told.get("method"), told.get("params", {}))
+            self._note(received.get("method"), received.get("params", {}))
 
-    def _note(self, method: str | None, told: dict[str, Any]) -> None:
+    def _note(self, method: str | None, received: dict[str, Any]) -> None:
         if method == "Runtime.exceptionThrown":
-            self.complaints.append(str(told["exceptionDetails"].get("exception", told)))
-        elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.complaints.append(told["entry"]["text"])
+            self.complaints.append(str(received["exceptionDetails"].get("exception", received)))
+        elif method == "Log.entryAdded" and received["entry"]["level"] == "error":
+            self.complaints.append(received["entry"]["text"])
         elif method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(received["request"]["url"])
 
     def resize(self, width: int, height: int) -> None:
         self.command(
@@ -109,9 +109,9 @@ class Browser:
 
     def run(self, expression: str) -> Any:
         """Returns the value of an expression, awaited, in the page."""
-        told = self.command("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        received = self.command("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in received, received["exceptionDetails"]
+        return received["result"].get("value")
 
     def drawn(self) -> None:
         """Waits for the next two frames."""
