@@ -1,6 +1,7 @@
 """Runs as AG-UI's own client reads them, its verifier on, from the first request to the last.
 
-In the client's messages every text, reasoning, call, argument and result of the run's turns stands exactly once.
+In the client's messages every text, reasoning, call, argument and result of the run's turns stands exactly once, and
+beside it what a call of the client's own was before somebody has edited it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from grammar import GeneratedRun, generated, is_pending
 from node_judge import judged
 from shown_runs import shown_runs
 
-from streamtools.events import AttemptDiscarded, Event, MessageAdded, Observation, ToolCallStart
+from streamtools.events import AnswerRequested, AttemptDiscarded, Event, MessageAdded, Observation, ToolCallStart
 from streamtools.pipelines.held import HeldBack
 from streamtools.web.ag_ui import AGUI
 from streamtools.web.encoding import RunEnd, framed, plain
@@ -35,6 +36,8 @@ class Thread:
     retracts: bool = False
     before: list[Shown] = field(default_factory=list)
     ids: dict[tuple[int, str], str] = field(default_factory=dict)
+    edited: dict[tuple[int, str], tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    """The client's calls that were approved with other arguments: the id before, and the arguments."""
     responses: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -59,8 +62,12 @@ class Thread:
         found: list[Any] = []
         for one in _shown(held, event):
             frames: list[Any] = [*encoder(one)]
-            if isinstance(one, ToolCallStart) and frames:
-                self.ids[one.step, one.call_id] = frames[-1][1]["toolCallId"]
+            if isinstance(one, (ToolCallStart, AnswerRequested)):
+                key = (one.step, one.call_id)
+                for started in (sent for _, sent in frames if sent["type"] == "TOOL_CALL_START"):
+                    if isinstance(one, AnswerRequested):
+                        self.edited[key] = (self.edited.get(key, (self.ids[key],))[0], dict(one.arguments))
+                    self.ids[key] = started["toolCallId"]
             found += frames
         return found
 
@@ -119,14 +126,19 @@ def problems_of(run: GeneratedRun, thread: Thread, found: dict[str, Any]) -> lis
         for role, text in (("assistant", turn.text + turn.refusal), ("reasoning", turn.reasoning)):
             if (shown := "".join(one.get("content", "") for one in mine if one["role"] == role)) != text:
                 problems.append((step, role, shown, text))
-        ends = {one.call_id: one for one in turn.observations}
+        ends, again = {one.call_id: one for one in turn.observations}, list[Any]()
         if run.outcome == "cancelled":  # a stopped run has skipped calls, of which some had ended in an earlier visit
             ends |= {one.call_id: one for one in run.entries if isinstance(one, Observation) and one.step == step}
         for call in turn.calls:
             id = thread.ids.get((step, call.call_id), "missing")
-            wanted_calls.append((id, call.name, call.arguments_text))
+            before, edits = thread.edited.get((step, call.call_id), (id, None))
+            wanted_calls.append((before, call.name, call.arguments_text))
+            if edits is not None:  # a client can neither change nor forget a call
+                wanted_results[before] = "not run: its arguments were replaced"
+                again.append((id, call.name, json.dumps(edits, ensure_ascii=False, separators=(",", ":"))))
             if not is_pending(turn, call):
                 wanted_results[id] = thread.answers.get(id, _content(ends[call.call_id]))
+        wanted_calls += again
     calls = [call for message in messages for call in message.get("toolCalls", ())]
     found_calls = [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls]
     if found_calls != wanted_calls:
