@@ -19,8 +19,13 @@ function Page({ known }) {
       api: "/chats",
       body: () => ({ editedArgs }), // with whichever request has the decision
       async fetch(url, request) {
+        let last;
+        setMessages((now) => { last = now.at(-1); return now; });
         const answer = await fetch(url, request);
-        if (answer.status === 204) setMessages(await load()); // the run has ended since the messages were read
+        if (answer.status === 204) { // the run has ended since the messages were read
+          const ended = await load();
+          setMessages((now) => (now.at(-1) === last ? ended : now)); // else somebody has decided meanwhile
+        }
         return answer;
       },
     }),
