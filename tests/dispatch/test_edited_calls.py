@@ -19,13 +19,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import SecretStr
 from rich.console import Console
-from streams import anthropic, chat, sse, stream
+from streams import chat, sse, stream
+from test_decisions import CALL, KEY, nothing_ran, pay, ran, suspended_of
 
 from streamtools import (
     ApprovalRequested,
     Decision,
     Suspended,
-    Trajectory,
     agent_loop,
     pipeline,
     resume,
@@ -45,36 +45,13 @@ from streamtools.telemetry import Tracing
 from streamtools.view import Watch, page
 from streamtools.view.terminal import show
 
+__all__ = ["nothing_ran"]  # a fixture
+
 pytestmark = pytest.mark.anyio
 
-KEY = b"0123456789abcdef0123456789abcdef"
-CALL = ("a", "pay", '{"to": "x", "amount": 5}')
 EDITS = {"to": "x", "amount": 3}
 NOTE = 'Note: a person approved this call with other arguments than yours: {"to": "x", "amount": 3}'
 WIRE = "openai.chat_completions"
-
-ran: list[str] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_ran() -> None:
-    ran.clear()
-
-
-@tool(needs_approval=True)
-async def pay(to: str, amount: int = 1) -> str:
-    """Pay."""
-    ran.append(f"{to} {amount}")
-    await anyio.lowlevel.checkpoint()
-    return f"paid {to}"
-
-
-async def suspended_of(*calls: tuple[str, str, str], tools: Any = (pay,), run_id: str = "run") -> Suspended:
-    run = Trajectory(run_id=run_id, observers=())
-    async with pipeline(stream(anthropic(["Hi"], list(calls) or [CALL])), tools=tools, trajectory=run) as events:
-        _ = [event async for event in events]
-    assert events.suspended is not None
-    return events.suspended
 
 
 async def resumed(suspended: Suspended, store: Any, *decisions: Decision, tools: Any = (pay,), **options: Any) -> Any:
